@@ -1,0 +1,124 @@
+"""Frozen dataclasses that are their own configuration: checked when made, JSON out and in, one stable hash."""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import math
+import types
+from abc import ABC
+from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
+
+from rankmixup.errors import InvalidInput, unknown_name
+from rankmixup.registry import Registry
+
+__all__ = ["Configured", "content_hash"]
+
+
+class Configured(ABC):  # noqa: B024 - subclasses have the abstract methods
+    """Base of every frozen dataclass that takes part in a run.
+
+    Subclasses are frozen dataclasses whose fields are numbers, strings, `Literal` choices, tuples or other `Configured`
+    objects. Types and choices are checked at construction; ranges are checked by each subclass in `check`.
+    """
+
+    registry: ClassVar[Registry[Any] | None] = None
+    """Where subclasses are filed by name; None for a class that has no siblings to be told from."""
+    name: ClassVar[str] = ""
+    """The registry key of a concrete subclass."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            annotation = _hints(type(self))[field.name]
+            value = _checked(type(self).__name__, field.name, annotation, getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
+        self.check()
+
+    def check(self) -> None:  # noqa: B027 - most have nothing to add
+        """Raise `InvalidInput` if a field is out of range."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data from which `from_dict` makes an equal object."""
+        head = {"name": self.name} if self.name else {}
+        values = {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return head | values
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The object that `to_dict` described."""
+        if not isinstance(data, dict):
+            raise InvalidInput(f"{cls.__name__} must be described by a JSON object, got {data!r}")
+        data = dict(data)
+        target: type[Self] = cls
+        if cls.registry is not None:
+            target = cls.registry[str(data.pop("name", None))]
+        hints = {field.name: _hints(target)[field.name] for field in dataclasses.fields(target)}  # type: ignore[arg-type]
+        for key in data:
+            if key not in hints:
+                raise unknown_name(f"field of {target.__name__}", key, hints)
+        return target(**{key: _revived(hints[key], value) for key, value in data.items()})
+
+    def content_hash(self) -> str:
+        """Hexadecimal SHA-256 of the canonical JSON form: equal objects, equal hash, on every machine."""
+        return content_hash(self.to_dict())
+
+
+def content_hash(data: Any) -> str:
+    """Hexadecimal SHA-256 of canonical JSON."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Configured):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _revived(annotation: Any, value: Any) -> Any:
+    if isinstance(value, dict):
+        for candidate in _alternatives(annotation):
+            if isinstance(candidate, type) and issubclass(candidate, Configured):
+                return candidate.from_dict(value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    if get_origin(annotation) in (Union, types.UnionType):
+        return get_args(annotation)
+    return (annotation,)
+
+
+def _checked(owner: str, field: str, annotation: Any, value: Any) -> Any:
+    """`value`, with whole numbers made floats where a float is meant; raises if it has none of the annotated types."""
+    where = f"{owner}.{field}"
+    for expected in _alternatives(annotation):
+        if expected is type(None) and value is None:
+            return None
+        if get_origin(expected) is Literal:
+            if value in get_args(expected):
+                return value
+        elif get_origin(expected) is tuple and isinstance(value, (tuple, list)):
+            return tuple(value)
+        elif expected is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+            # So that margin=2 and margin=2.0 are one run with one id.
+            if not math.isfinite(value):
+                raise InvalidInput(f"{where} must be finite, got {value}")
+            return float(value)
+        elif isinstance(expected, type) and isinstance(value, expected) and not (expected is int and isinstance(value, bool)):
+            return value
+    choices = [str(choice) for expected in _alternatives(annotation) for choice in get_args(expected) if get_origin(expected) is Literal]
+    if choices and isinstance(value, str):
+        raise unknown_name(where, value, choices)
+    raise InvalidInput(f"{where} must be of type {_type_name(annotation)}, got {value!r}")
+
+
+def _type_name(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")

@@ -1,0 +1,41 @@
+"""Errors: one sentence with the name of the thing, the rule, and the value that broke it."""
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["InvalidInput", "RankMixupError", "WorkFailed", "require", "unknown_name"]
+
+
+class RankMixupError(Exception):
+    """Base of every error this library raises on purpose."""
+
+    exit_status = 1
+
+
+class InvalidInput(RankMixupError, ValueError):
+    """The request was wrong; nothing was changed. The command exits with status 2."""
+
+    exit_status = 2
+
+
+class WorkFailed(RankMixupError, RuntimeError):
+    """The request was right but the work could not be finished. The command exits with status 1."""
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise `InvalidInput(message)` unless `condition` holds."""
+    if not condition:
+        raise InvalidInput(message)
+
+
+def unknown_name(kind: str, name: str, valid: Iterable[str]) -> InvalidInput:
+    """The error for a name that is not among `valid`, with the nearest ones that are."""
+    valid = sorted(valid)
+    # Case and separators are what people get wrong first, so they do not count against a match.
+    folded = {candidate.lower().replace("_", "-"): candidate for candidate in valid}
+    close = difflib.get_close_matches(name.lower().replace("_", "-"), folded, n=3, cutoff=0.5)
+    if close:
+        hint = "did you mean " + " or ".join(repr(folded[match]) for match in close) + "?"
+    else:
+        hint = "valid names: " + ", ".join(valid)
+    return InvalidInput(f"unknown {kind} {name!r}; {hint}")

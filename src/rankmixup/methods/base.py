@@ -1,0 +1,49 @@
+"""What a training-time method is: a frozen dataclass whose fields are its configuration and whose call is one step."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from rankmixup.config import Configured
+from rankmixup.registry import Registry
+from rankmixup.types import Batch, Context, StepOutput
+
+__all__ = ["LossMethod", "Method", "register"]
+
+_registry: "Registry[type[Method]]" = Registry("method", "rankmixup.methods")
+register = _registry.register
+
+
+@dataclass(frozen=True)
+class Method(Configured):
+    """One training-time approach: runs the forwards of a step and returns its loss."""
+
+    registry = _registry
+
+    @abstractmethod
+    def __call__(self, model: nn.Module, batch: Batch, ctx: Context) -> StepOutput:
+        """One step: every forward that the loss needs, and the loss."""
+
+    @property
+    def forwarded(self) -> int:
+        """How many samples enter the network in a step for each sample of the batch."""
+        return 1
+
+    def initial_state(self, *, num_classes: int, dataset_size: int | None) -> nn.Module | None:
+        """What the method remembers between steps, kept in `ctx.state` and checkpointed; None for most methods."""
+        return None
+
+
+@dataclass(frozen=True)
+class LossMethod(Method):
+    """A method that is a loss on the logits of the raw samples and nothing else."""
+
+    @abstractmethod
+    def loss(self, logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
+        """The whole training loss."""
+
+    def __call__(self, model: nn.Module, batch: Batch, ctx: Context) -> StepOutput:
+        logits = model(batch.x)
+        return StepOutput(self.loss(logits, batch.y), logits, {})

@@ -1,0 +1,32 @@
+"""Cross-entropy: the baseline that every method is held against."""
+
+from dataclasses import dataclass
+
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from rankmixup.methods.base import LossMethod, register
+from rankmixup.ops import Reduction, check_batch, reduce, upcast
+
+__all__ = ["CrossEntropy", "cross_entropy_loss"]
+
+
+def cross_entropy_loss(logits: Float[Tensor, "B K"], target: Int[Tensor, " B"], *, reduction: Reduction = "mean") -> Float[Tensor, "..."]:
+    """Softmax cross-entropy, Eq. (4).
+
+    >>> import torch
+    >>> round(cross_entropy_loss(torch.zeros(1, 4), torch.tensor([2])).item(), 4)  # ln 4
+    1.3863
+    """
+    check_batch(logits, target)
+    return reduce(F.cross_entropy(upcast(logits), target, reduction="none"), reduction)
+
+
+@register("ce")
+@dataclass(frozen=True)
+class CrossEntropy(LossMethod):
+    """Softmax cross-entropy on raw samples, Eq. (4)."""
+
+    def loss(self, logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
+        return cross_entropy_loss(logits, target)

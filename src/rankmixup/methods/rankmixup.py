@@ -1,0 +1,196 @@
+"""RankMixup: be more confident on raw samples than on mixed ones, and the more so the larger lambda."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from rankmixup.errors import require
+from rankmixup.methods.base import Method, register
+from rankmixup.methods.cross_entropy import cross_entropy_loss
+from rankmixup.mixers import Mixed, Mixer, Mixup
+from rankmixup.ops import Reduction, confidence, max_logit, reduce, upcast
+from rankmixup.types import Batch, Context, StepOutput
+
+__all__ = ["RankMixupMNDCG", "RankMixupMRL", "mixup_ranking_loss", "mndcg_loss"]
+
+Space = Literal["logit", "probability"]
+Masking = Literal["skip", "release", "keep"]
+Ratio = Literal["symmetric", "paper"]
+
+
+def mixup_ranking_loss(
+    logits: Float[Tensor, "B K"],
+    mixed_logits: Float[Tensor, "B K"] | Float[Tensor, "M B K"],
+    *,
+    margin: float = 2.0,
+    space: Space = "logit",
+    same_class: Bool[Tensor, " B"] | Bool[Tensor, "M B"] | None = None,
+    masking: Masking = "skip",
+    reduction: Reduction = "mean",
+) -> Float[Tensor, "..."]:
+    """Mixup ranking loss, Eq. (10): a hinge that asks a raw sample to beat its own mix by `margin`. The ranking term alone.
+
+    With M mixes a sample's loss is the mean over them. `same_class` marks the mixes whose partner has the sample's class.
+
+    **Deviation:** `space="logit"` compares largest logits, as the release does; `"probability"` is Eq. (10) to the letter,
+    where a margin of 1 or more can never be met. `masking="skip"` sets the hinge to 0 where `same_class` (still divided
+    by B); `"release"` multiplies the mean hinge by the share of other-class pairs, which is what the release's broadcast
+    of a mask `[N]` against a hinge `[N, 1]` amounts to; `"keep"` is the paper, which says nothing of it.
+
+    >>> raw, mixed = torch.tensor([[3.0, 0.0], [1.0, 0.0]]), torch.tensor([[0.5, 0.0], [0.0, 2.0]])
+    >>> mixup_ranking_loss(raw, mixed, margin=2.0, reduction="none")  # 0.5 - 3 + 2 < 0, and 2 - 1 + 2
+    tensor([0., 3.])
+    """
+    require(margin >= 0, f"margin must be at least 0, got {margin}")
+    require(space in ("logit", "probability"), f"space must be 'logit' or 'probability', got {space!r}")
+    require(masking in ("skip", "release", "keep"), f"masking must be 'skip', 'release' or 'keep', got {masking!r}")
+    if mixed_logits.ndim == 2:
+        mixed_logits = mixed_logits.unsqueeze(0)
+        same_class = None if same_class is None else same_class.unsqueeze(0)
+    _check_pair(logits, mixed_logits)
+    score = confidence if space == "probability" else max_logit
+    hinge = torch.relu(score(upcast(mixed_logits)) - score(upcast(logits)) + margin)  # [M, B]
+    if same_class is not None and masking != "keep":
+        require(same_class.shape == hinge.shape, f"same_class must have shape {list(hinge.shape)}, got {list(same_class.shape)}")
+        other_class = (~same_class).to(hinge.dtype)
+        hinge = hinge * (other_class if masking == "skip" else other_class.mean(dim=1, keepdim=True))
+    return reduce(hinge.mean(dim=0), reduction)
+
+
+def mndcg_loss(
+    logits: Float[Tensor, "B K"],
+    mixed_logits: Float[Tensor, "M B K"],
+    relevance: Float[Tensor, "M B"],
+    *,
+    ratio: Ratio = "symmetric",
+    reduction: Reduction = "mean",
+) -> Float[Tensor, "..."]:
+    """M-NDCG loss, Eqs. (13) and (14). The ranking term alone.
+
+    The raw sample stands first, its mixes behind it in descending order of `relevance` (the mixing coefficients). DCG sums
+    their confidences, IDCG 1 and the relevances, both discounted by log2(position + 1).
+
+    **Deviation:** `ratio="symmetric"` is 1 - min(r, 1/r) with r = DCG/IDCG, as released; `"paper"` is 1 - r, which turns
+    negative for a confident network and then rewards more confidence without end. Either way it matches two discounted
+    sums rather than orders: a wrong order with the right sum costs nothing.
+
+    >>> raw, mixed = torch.tensor([[100.0, 0.0]]), torch.zeros(1, 1, 2)  # confidences 1 and 1/2
+    >>> round(mndcg_loss(raw, mixed, torch.tensor([[0.5]])).item(), 4)
+    0.0
+    >>> round(mndcg_loss(raw, mixed, torch.tensor([[1.0]])).item(), 4)  # 1 - (1 + 0.5 / log2 3) / (1 + 1 / log2 3)
+    0.1934
+    """
+    require(ratio in ("symmetric", "paper"), f"ratio must be 'symmetric' or 'paper', got {ratio!r}")
+    _check_pair(logits, mixed_logits)
+    require(
+        relevance.shape == mixed_logits.shape[:2],
+        f"relevance must have shape {list(mixed_logits.shape[:2])}, got {list(relevance.shape)}",
+    )
+    raw = confidence(upcast(logits))  # [B]
+    mixed = confidence(upcast(mixed_logits))  # [M, B]
+    relevance = relevance.to(mixed.dtype)
+    # Stable, so that equal relevances (one lambda drawn twice, two same-class partners) keep the order they were drawn in.
+    order = relevance.argsort(dim=0, descending=True, stable=True)
+    positions = torch.arange(2, len(mixed) + 2, device=mixed.device, dtype=mixed.dtype)
+    discount = 1 / torch.log2(positions + 1).unsqueeze(1)  # [M, 1]; the raw sample's, 1 / log2(2), is 1
+    dcg = raw + (mixed.gather(0, order) * discount).sum(dim=0)
+    ideal = 1 + (relevance.gather(0, order) * discount).sum(dim=0)
+    value = dcg / ideal
+    if ratio == "symmetric":
+        value = torch.where(dcg < ideal, value, ideal / dcg)
+    return reduce(1 - value, reduction)
+
+
+def _check_pair(logits: Tensor, mixed_logits: Tensor) -> None:
+    require(
+        logits.ndim == 2 and mixed_logits.ndim == 3 and mixed_logits.shape[1:] == logits.shape and mixed_logits.numel() > 0,
+        "mixed_logits must hold M >= 1 mixes of each row of logits, [M, B, K] against [B, K], "
+        f"got {list(mixed_logits.shape)} and {list(logits.shape)}",
+    )
+
+
+@dataclass(frozen=True)
+class _RankMixup(Method):
+    """Cross-entropy on raw samples plus a weighted ranking term on their mixes; mixed samples get no label."""
+
+    weight: float = 0.1
+    """Weight w of the ranking term (the paper's, for all data sets)."""
+    mixer: Mixer = Mixup(alpha=2.0)
+    """How samples are mixed; alpha 2 is the paper's for CIFAR-10, it has 1 for Tiny-ImageNet."""
+    num_mixes: int = 1
+    """Mixes of each sample (Q - 1 in the paper)."""
+
+    def check(self) -> None:
+        require(self.weight >= 0, f"weight must be at least 0, got {self.weight}")
+        require(self.num_mixes >= 1, f"num_mixes must be at least 1, got {self.num_mixes}")
+
+    @abstractmethod
+    def ranking(self, mixed: Mixed, target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
+        """The ranking term."""
+
+    def __call__(self, model: nn.Module, batch: Batch, ctx: Context) -> StepOutput:
+        mixed = self.mixer(model, batch.x, ctx.rng, num_mixes=self.num_mixes)
+        assert mixed.raw is not None  # asked for by the call above
+        ce = cross_entropy_loss(mixed.raw, batch.y)
+        ranking = self.ranking(mixed, batch.y)
+        return StepOutput(ce + self.weight * ranking, mixed.raw, {"ce": ce.detach(), "ranking": ranking.detach()})
+
+    @property
+    def forwarded(self) -> int:
+        return self.mixer.forwarded(self.num_mixes, raw=True)
+
+
+@register("rankmixup-mrl")
+@dataclass(frozen=True)
+class RankMixupMRL(_RankMixup):
+    """Cross-entropy on raw samples plus the mixup ranking loss, Eq. (10).
+
+    Defaults are the paper's for CIFAR-10: one mix, margin 2, weight 0.1, alpha 2.
+    """
+
+    margin: float = 2.0
+    """Margin m between the confidences of a raw and a mixed sample (in logits unless `space` says otherwise)."""
+    space: Space = "logit"
+    """Confidence as the largest logit (the release) or the largest probability (the paper)."""
+    masking: Masking = "skip"
+    """What becomes of mixes with a partner of the same class."""
+
+    def check(self) -> None:
+        super().check()
+        require(self.margin >= 0, f"margin must be at least 0, got {self.margin}")
+
+    def ranking(self, mixed: Mixed, target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
+        assert mixed.raw is not None
+        return mixup_ranking_loss(
+            mixed.raw,
+            mixed.logits,
+            margin=self.margin,
+            space=self.space,
+            same_class=mixed.same_class(target),
+            masking=self.masking,
+        )
+
+
+@register("rankmixup-mndcg")
+@dataclass(frozen=True)
+class RankMixupMNDCG(_RankMixup):
+    """Cross-entropy on raw samples plus the M-NDCG loss over several mixes, Eqs. (13) and (14).
+
+    Defaults are the paper's for CIFAR-10: three mixes (Q = 4), weight 0.1, alpha 2.
+    """
+
+    num_mixes: int = 3
+    """Mixes of each sample (Q - 1 in the paper, which has Q = 4)."""
+    ratio: Ratio = "symmetric"
+    """1 - min(r, 1/r), as released, or 1 - r, Eq. (14)."""
+    relevance: Literal["label", "lambda"] = "label"
+    """Ground truth of a mix: the largest entry of its mixed label, as released, or lambda itself."""
+
+    def ranking(self, mixed: Mixed, target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
+        assert mixed.raw is not None
+        relevance = mixed.relevance(target) if self.relevance == "label" else mixed.lam
+        return mndcg_loss(mixed.raw, mixed.logits, relevance, ratio=self.ratio)

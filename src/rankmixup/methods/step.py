@@ -1,0 +1,98 @@
+"""A method made ready for a loop: it holds the random stream and the state, and both survive a checkpoint."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from rankmixup import random
+from rankmixup.errors import InvalidInput, require
+from rankmixup.methods.base import Method
+from rankmixup.methods.cross_entropy import cross_entropy_loss
+from rankmixup.types import Batch, Context, StepOutput
+
+__all__ = ["Objective", "TrainStep", "objective"]
+
+
+class Objective(nn.Module):
+    """Calls a method with the random stream, class counts and state that it needs. Made by `objective(...)`.
+
+    In `eval()` mode it is plain cross-entropy on the raw samples: nothing is mixed, nothing is drawn.
+    """
+
+    steps: Tensor
+
+    def __init__(self, method: Method, ctx: Context):
+        super().__init__()
+        self.method = method
+        self.state = ctx.state
+        self._ctx = ctx
+        self.epoch = 0
+        self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+
+    def forward(self, model: nn.Module, x: Tensor, y: Int[Tensor, " B"], index: Int[Tensor, " B"] | None = None) -> StepOutput:
+        if isinstance(model, nn.parallel.DistributedDataParallel):
+            raise InvalidInput(
+                "model must not be wrapped in DistributedDataParallel, since a step forwards it more than once; "
+                "wrap rankmixup.TrainStep(model, objective) instead and call that"
+            )
+        if not self.training:
+            logits = model(x)
+            return StepOutput(cross_entropy_loss(logits, y), logits, {})
+        base = self._ctx
+        ctx = Context(base.rng, base.num_classes, base.class_counts, self.state, self.epoch, int(self.steps))
+        output = self.method(model, Batch(x, y, index), ctx)
+        self.steps += 1
+        return output
+
+    def get_extra_state(self) -> Tensor:
+        return self._ctx.rng.get_state()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        self._ctx.rng.set_state(state.cpu())
+
+
+def objective(
+    method: Method | str,
+    num_classes: int,
+    seed: int = 0,
+    class_counts: Sequence[int] | Int[Tensor, " K"] | None = None,
+    dataset_size: int | None = None,
+    rank: int = 0,
+) -> Objective:
+    """Make a method ready for your own loop.
+
+    With `step = objective(method, num_classes=10)`, the loss of a batch is `step(model, x, y).loss`.
+
+    `class_counts` are the training images of each class (for methods made for long tails), `dataset_size` their sum (for
+    methods that keep a history), `rank` this process's number: each mixes with a stream of its own.
+    """
+    if isinstance(method, str):
+        method = Method.registry[method]()
+    require(num_classes >= 1, f"num_classes must be at least 1, got {num_classes}")
+    counts = None if class_counts is None else torch.as_tensor(class_counts)
+    if counts is not None:
+        require(counts.shape == (num_classes,), f"class_counts must hold {num_classes} numbers, got {list(counts.shape)}")
+        require(bool((counts >= 0).all()), f"class_counts must not be negative, got {counts.tolist()}")
+    state = method.initial_state(num_classes=num_classes, dataset_size=dataset_size)
+    return Objective(method, Context(random.stream(seed, "mixing", rank), num_classes, counts, state))
+
+
+class TrainStep(nn.Module):
+    """Model and objective as one module, for DistributedDataParallel to wrap: every forward of a step happens inside its own.
+
+    The objective is held but not registered: DDP would overwrite every rank's random stream and state with the first rank's.
+    """
+
+    def __init__(self, model: nn.Module, objective: Objective):
+        super().__init__()
+        self.model = model
+        self._objective = (objective,)
+
+    @property
+    def objective(self) -> Objective:
+        return self._objective[0]
+
+    def forward(self, x: Tensor, y: Int[Tensor, " B"], index: Int[Tensor, " B"] | None = None) -> StepOutput:
+        return self.objective(self.model, x, y, index)

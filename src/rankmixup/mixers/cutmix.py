@@ -1,0 +1,63 @@
+"""CutMix: a rectangle of each image is replaced by the same rectangle of another."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from rankmixup.errors import require
+from rankmixup.mixers.base import InputMixer, register
+
+__all__ = ["CutMix", "cutmix", "cutmix_boxes"]
+
+
+def cutmix(
+    x: Float[Tensor, "B C H W"], box: Int[Tensor, "*M B 4"], partner: Int[Tensor, "*M B"]
+) -> tuple[Float[Tensor, "*M B C H W"], Float[Tensor, "*M B"]]:
+    """Paste `box` of each sample's partner into it; returns new images and lambda, the share of area that stays.
+
+    A box is `(top, bottom, left, right)`, its ends excluded. The inputs are not written to.
+
+    >>> x = torch.stack([torch.zeros(1, 2, 2), torch.ones(1, 2, 2)])
+    >>> mixed, lam = cutmix(x, torch.tensor([[0, 1, 0, 2]] * 2), torch.tensor([1, 0]))
+    >>> mixed[0, 0].tolist(), lam.tolist()
+    ([[1.0, 1.0], [0.0, 0.0]], [0.5, 0.5])
+    """
+    height, width = x.shape[-2:]
+    top, bottom, left, right = box.unbind(-1)
+    rows = torch.arange(height, device=x.device)
+    columns = torch.arange(width, device=x.device)
+    in_rows = (rows >= top.unsqueeze(-1)) & (rows < bottom.unsqueeze(-1))
+    in_columns = (columns >= left.unsqueeze(-1)) & (columns < right.unsqueeze(-1))
+    inside = (in_rows.unsqueeze(-1) & in_columns.unsqueeze(-2)).unsqueeze(-3)
+    lam = 1 - ((bottom - top) * (right - left)) / (height * width)
+    return torch.where(inside, x[partner], x), lam
+
+
+def cutmix_boxes(lam: Float[Tensor, "*M"], centre: Float[Tensor, "*M 2"], size: tuple[int, int]) -> Int[Tensor, "*M 4"]:
+    """Boxes of about `1 - lam` of the area around `centre` (fractions of height and width), cut off at the border."""
+    ends = []
+    for axis, extent in enumerate(size):
+        length = (extent * (1 - lam).sqrt()).long()
+        middle = (centre[..., axis] * extent).long()
+        ends += [(middle - length // 2).clamp(0, extent), (middle + length // 2).clamp(0, extent)]
+    return torch.stack(ends, dim=-1)
+
+
+@register("cutmix")
+@dataclass(frozen=True)
+class CutMix(InputMixer):
+    """Rectangles pasted from another image; lambda is the area that stays.
+
+    One box for the whole batch in each mix (`lam_mode="batch"`), lambda recomputed from the box as it was cut off.
+    **Deviation:** applied to every batch, as the paper's ranking losses need, where CutMix's authors apply it to half of them.
+    """
+
+    def mix(self, x: Tensor, rng: torch.Generator, lam: Tensor, partner: Tensor) -> tuple[Tensor, Tensor]:
+        require(x.ndim == 4, f"CutMix needs images [B, C, H, W], got shape {list(x.shape)}")
+        width = 1 if self.lam_mode == "batch" else lam.shape[1]
+        centre = torch.rand(lam.shape[0], width, 2, generator=rng).expand(*lam.shape, 2).to(lam.device)
+        boxes = cutmix_boxes(lam, centre, (x.shape[2], x.shape[3]))
+        mixed, lam = cutmix(x, boxes, partner)
+        return mixed.flatten(0, 1), lam

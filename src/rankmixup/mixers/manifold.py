@@ -1,0 +1,98 @@
+"""Manifold mixup: features are mixed inside the network, by a hook on any named layer."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from rankmixup.errors import InvalidInput, require, unknown_name
+from rankmixup.mixers.base import Mixer, register
+from rankmixup.mixers.mixup import mixup
+from rankmixup.types import Mixed
+
+__all__ = ["ManifoldMixup", "stage_names"]
+
+
+def stage_names(model: nn.Module) -> tuple[str, ...]:
+    """Names of a network's stages, first to last: its own `stages` tuple, or children called `layer1`, `layer2`, ..."""
+    declared = getattr(model, "stages", ())
+    if declared and isinstance(declared, tuple) and all(isinstance(stage, str) for stage in declared):
+        return declared
+    return tuple(name for name, _ in model.named_children() if re.fullmatch(r"layer\d+", name))
+
+
+@register("manifold")
+@dataclass(frozen=True)
+class ManifoldMixup(Mixer):
+    """Features mixed behind a named layer.
+
+    With `forward="shared"` raw features and their mixes leave the layer in one batch: the layers in front of it are paid
+    once, and at the last stage RankMixup costs what cross-entropy costs.
+    **Deviation:** one fixed layer, the last stage, as in the paper's release; `layer="random"` draws one of `layers` for
+    every batch, as in the original manifold mixup. The release runs the trunk twice (`forward="separate"`).
+    """
+
+    layer: str = "last"
+    """Dotted name of the layer behind which to mix; "last" is the last stage, "random" one of `layers` in each batch."""
+    layers: tuple[str, ...] = ()
+    """Choices for `layer="random"`; all stages if empty."""
+    forward: Literal["shared", "separate"] = "shared"
+    """Raw and mixed features in one forward, or a raw forward followed by a mixed one."""
+
+    def forward_mixed(self, model: nn.Module, x: Tensor, rng: torch.Generator, raw: bool, lam: Tensor, partner: Tensor) -> Mixed:
+        layer = self._pick(model, rng)
+        shared = raw and self.forward == "shared"
+        raw_logits = model(x) if raw and not shared else None
+        logits = self._forward_hooked(model, layer, x, lam, partner, with_raw=shared)
+        if shared:
+            raw_logits, logits = logits[: len(x)], logits[len(x) :]
+        return Mixed(raw_logits, logits.unflatten(0, lam.shape), lam, partner)
+
+    def forwarded(self, num_mixes: int, raw: bool) -> int:
+        return 2 if raw and self.forward == "separate" else 1
+
+    def _pick(self, model: nn.Module, rng: torch.Generator) -> str:
+        if self.layer not in ("last", "random"):
+            return self.layer
+        choices = (self.layer == "random" and self.layers) or stage_names(_unwrapped(model))
+        architecture = type(_unwrapped(model)).__name__
+        require(len(choices) > 0, f"layer {self.layer!r} needs a model that names its stages, which {architecture} does not; name a layer")
+        if self.layer == "last":
+            return choices[-1]
+        return choices[int(torch.randint(len(choices), (), generator=rng))]
+
+    @staticmethod
+    def _forward_hooked(model: nn.Module, layer: str, x: Tensor, lam: Tensor, partner: Tensor, with_raw: bool) -> Tensor:
+        layers = dict(_unwrapped(model).named_modules())
+        if layer not in layers or layer == "":
+            raise unknown_name(f"layer of {type(_unwrapped(model)).__name__}", layer, [name for name in layers if name])
+        fired = 0
+
+        def mix(module: nn.Module, inputs: Any, features: Any) -> Tensor:
+            nonlocal fired
+            fired += 1
+            if not isinstance(features, Tensor) or features.ndim == 0 or len(features) != len(x):
+                shape = list(features.shape) if isinstance(features, Tensor) else type(features).__name__
+                raise InvalidInput(f"layer {layer!r} must return one tensor [B, ...] with B = {len(x)} to be mixed, got {shape}")
+            mixes = mixup(features, lam, partner).flatten(0, 1)
+            return torch.cat([features, mixes]) if with_raw else mixes
+
+        handle = layers[layer].register_forward_hook(mix)
+        try:
+            logits: Tensor = model(x)
+        finally:
+            handle.remove()
+        # A hook put on a compiled model is skipped without a word; raw logits would then pass for mixed ones.
+        require(
+            fired == 1,
+            f"layer {layer!r} must run exactly once in a forward to be mixed behind, it ran {fired} times"
+            + (" (a compiled model skips hooks: give the model before torch.compile)" if fired == 0 else ""),
+        )
+        return logits
+
+
+def _unwrapped(model: nn.Module) -> nn.Module:
+    """The module behind torch.compile's wrapper, whose layers have their own names."""
+    return getattr(model, "_orig_mod", model)

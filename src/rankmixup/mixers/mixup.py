@@ -1,0 +1,31 @@
+"""Mixup: a convex combination of two inputs, Eq. (6)."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from rankmixup.mixers.base import InputMixer, register
+
+__all__ = ["Mixup", "mixup"]
+
+
+def mixup(x: Float[Tensor, "B ..."], lam: Float[Tensor, "*M B"], partner: Int[Tensor, "*M B"]) -> Float[Tensor, "..."]:
+    """`lam * x + (1 - lam) * x[partner]`, Eq. (6), for one mix (`lam` of shape `[B]`) or for M of them (`[M, B]`).
+
+    >>> x = torch.tensor([[0.0], [1.0]])
+    >>> mixup(x, torch.tensor([0.75, 0.75]), torch.tensor([1, 0])).tolist()
+    [[0.25], [0.75]]
+    """
+    weight = lam.to(x.dtype).reshape(*lam.shape, *[1] * (x.ndim - 1))
+    return torch.lerp(x[partner], x, weight)
+
+
+@register("mixup")
+@dataclass(frozen=True)
+class Mixup(InputMixer):
+    """Convex combinations of two inputs, Eq. (6)."""
+
+    def mix(self, x: Tensor, rng: torch.Generator, lam: Tensor, partner: Tensor) -> tuple[Tensor, Tensor]:
+        return mixup(x, lam, partner).flatten(0, 1), lam

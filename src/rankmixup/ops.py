@@ -1,0 +1,61 @@
+"""Small tensor operations that every loss shares."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from rankmixup.errors import InvalidInput, require
+
+__all__ = ["Reduction", "check_batch", "confidence", "max_logit", "reduce", "upcast"]
+
+Reduction = Literal["mean", "sum", "none"]
+
+
+def upcast(logits: Tensor) -> Tensor:
+    """float32 for half-precision logits, everything else unchanged: a loss is never computed in half precision."""
+    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+
+
+def reduce(per_sample: Float[Tensor, " B"], reduction: Reduction) -> Float[Tensor, "..."]:
+    """The one place where a per-sample loss becomes a scalar."""
+    if reduction == "mean":
+        return per_sample.mean()
+    if reduction == "sum":
+        return per_sample.sum()
+    if reduction == "none":
+        return per_sample
+    raise InvalidInput(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+
+
+def max_logit(logits: Float[Tensor, "*batch K"]) -> Float[Tensor, "*batch"]:
+    """Largest logit of each row."""
+    return logits.max(dim=-1).values
+
+
+def confidence(logits: Float[Tensor, "*batch K"]) -> Float[Tensor, "*batch"]:
+    """Largest softmax probability of each row, Eqs. (1) and (3), without forming the others.
+
+    >>> confidence(torch.tensor([[0.0, 0.0], [0.0, 100.0]]))
+    tensor([0.5000, 1.0000])
+    """
+    return torch.exp(max_logit(logits) - logits.logsumexp(dim=-1))
+
+
+def check_batch(logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> None:
+    """Refuse logits and targets that do not belong together.
+
+    The range of the labels is read only on the CPU: on a GPU it would stall every step, and the device asserts it anyway.
+    """
+    require(logits.ndim == 2, f"logits must have shape [B, K], got {list(logits.shape)}")
+    require(logits.shape[0] > 0, "logits must hold at least one sample, got an empty batch")
+    require(
+        target.ndim == 1 and len(target) == len(logits),
+        f"target must hold one class index per row of logits, got shapes {list(target.shape)} and {list(logits.shape)}",
+    )
+    require(not target.is_floating_point(), f"target must hold class indices, got dtype {target.dtype}")
+    if target.device.type == "cpu":
+        low, high, classes = int(target.min()), int(target.max()), logits.shape[1]
+        wrong = low if low < 0 else high
+        require(low >= 0 and high < classes, f"target must lie in 0..{classes - 1}, got {wrong}")

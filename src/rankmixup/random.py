@@ -1,0 +1,50 @@
+"""Randomness as an argument: named, independent, savable streams.
+
+Nothing else in the library may touch a global random generator; torch's own is touched here alone, and only to give
+weight initialisation and dropout (which accept no generator) a seed.
+"""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["beta", "global_seed", "permutations", "stream"]
+
+
+def stream(seed: int, *names: str | int) -> torch.Generator:
+    """A CPU generator for the stream called `names` under `seed`; different names give independent streams.
+
+    >>> a, b = stream(0, "mixing", 0), stream(0, "mixing", 1)
+    >>> a.initial_seed() == stream(0, "mixing", 0).initial_seed(), a.initial_seed() == b.initial_seed()
+    (True, False)
+    """
+    digest = hashlib.sha256(json.dumps([seed, *names]).encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+
+
+def beta(alpha: float, shape: Sequence[int], rng: torch.Generator) -> Tensor:
+    """Draws from Beta(alpha, alpha), float32, in [0, 1].
+
+    torch's sampler takes no generator and underflows for tiny alpha; numpy's does neither, so each call seeds one from `rng`.
+    """
+    seed = torch.randint(2**63 - 1, (), generator=rng).item()
+    draws = np.random.Generator(np.random.Philox(int(seed))).beta(alpha, alpha, size=tuple(shape))
+    return torch.from_numpy(np.asarray(draws, dtype=np.float32))
+
+
+def permutations(count: int, size: int, rng: torch.Generator) -> Tensor:
+    """`count` independent random permutations of `range(size)`, as rows; fixed points are allowed."""
+    return torch.stack([torch.randperm(size, generator=rng) for _ in range(count)])
+
+
+@contextlib.contextmanager
+def global_seed(seed: int, *names: str | int) -> Iterator[None]:
+    """Run the body with torch's global CPU generator seeded by the named stream, then put it back."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream(seed, *names).initial_seed())
+        yield

@@ -1,0 +1,26 @@
+"""Shapes in annotations are enforced in every test, and every test starts from the same global random state."""
+
+import pytest
+from jaxtyping import install_import_hook
+
+# Before anything imports the library, so that every annotated function is checked.
+_hook = install_import_hook("rankmixup", "beartype.beartype")
+
+import torch  # noqa: E402
+
+from rankmixup import random  # noqa: E402
+
+
+@pytest.fixture
+def rng() -> torch.Generator:
+    return random.stream(0, "tests")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without -m, the markers that need time, processes, data or a browser are left out."""
+    if config.option.markexpr:
+        return
+    extra = {"slow", "dist", "data", "browser"}
+    kept = [item for item in items if not extra & {mark.name for mark in item.iter_markers()}]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept

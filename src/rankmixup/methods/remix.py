@@ -1,0 +1,92 @@
+"""Remix: mixup for long tails, whose labels lean to the rarer class (Chou et al., 2020)."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from rankmixup.errors import InvalidInput, require
+from rankmixup.methods.base import Method, register
+from rankmixup.methods.mixup import label_mixture_loss
+from rankmixup.mixers import Mixer, Mixup
+from rankmixup.types import Batch, Context, StepOutput
+
+__all__ = ["Remix", "counts_of", "remix_label_weight"]
+
+
+def remix_label_weight(
+    lam: Float[Tensor, " B"],
+    counts_own: Int[Tensor, " B"],
+    counts_partner: Int[Tensor, " B"],
+    *,
+    kappa: float = 3.0,
+    tau: float = 0.5,
+) -> Float[Tensor, " B"]:
+    """Weight of the own label in each mix, from the weight `lam` of the own image and the class sizes n of both.
+
+    0 where the own class is at least `kappa` times as large and lam < `tau`; 1 where the partner's is and 1 - lam < `tau`;
+    lam elsewhere.
+
+    >>> lam = torch.tensor([0.25, 0.25, 0.75, 0.75])
+    >>> remix_label_weight(lam, torch.tensor([30, 20, 10, 30]), torch.tensor([10, 10, 30, 10]))
+    tensor([0.0000, 0.2500, 1.0000, 0.7500])
+    """
+    _check_rule(kappa, tau)
+    # Products rather than ratios of counts: exact at the threshold.
+    larger = counts_own >= kappa * counts_partner
+    smaller = counts_partner >= kappa * counts_own
+    weight = torch.where(smaller & (1 - lam < tau), 1.0, lam)
+    return torch.where(larger & (lam < tau), 0.0, weight)
+
+
+def _check_rule(kappa: float, tau: float) -> None:
+    require(kappa >= 1, f"kappa must be at least 1, got {kappa}")
+    require(0 <= tau <= 1, f"tau must lie in 0..1, got {tau}")
+
+
+def counts_of(target: Int[Tensor, " B"], ctx: Context, method: str) -> Int[Tensor, " B"]:
+    """Training images in the class of each sample; refuses a context that does not know, or that knows of none.
+
+    Zero counts are looked for only on the CPU: on a GPU it would stall every step.
+    """
+    if ctx.class_counts is None:
+        raise InvalidInput(f"{method} needs the training images of each class: class_counts must be given, got None")
+    counts = ctx.class_counts.to(target.device)[target]
+    if target.device.type == "cpu":
+        for label in target[counts == 0].tolist():
+            raise InvalidInput(f"class_counts must be positive for every class of the batch, got 0 for class {label}")
+    return counts
+
+
+@register("remix")
+@dataclass(frozen=True)
+class Remix(Method):
+    """Mixup whose label goes to the rarer class alone where it is much rarer and its image weighs enough.
+
+    Images are mixed with lambda, labels with `remix_label_weight`; cross-entropy against the mixed labels on the mixes alone.
+    Needs `class_counts`. kappa 3, tau 0.5 and `mixer.alpha` 1 are the values of both re-implementations (no official code).
+
+    **Deviation:** no deferred re-weighting of the loss, which one of them adds.
+    """
+
+    mixer: Mixer = Mixup(alpha=1.0)
+    """How samples are mixed."""
+    kappa: float = 3.0
+    """How many times larger the one class must be for its label to be given up."""
+    tau: float = 0.5
+    """Below which weight of its image the larger class's label is given up."""
+
+    def check(self) -> None:
+        _check_rule(self.kappa, self.tau)
+
+    def __call__(self, model: nn.Module, batch: Batch, ctx: Context) -> StepOutput:
+        counts = counts_of(batch.y, ctx, "remix")
+        mixed = self.mixer(model, batch.x, ctx.rng, raw=False)
+        lam, partner = mixed.lam[0], mixed.partner[0]
+        weight = remix_label_weight(lam, counts, counts[partner], kappa=self.kappa, tau=self.tau)
+        return StepOutput(label_mixture_loss(mixed.logits[0], batch.y, batch.y[partner], weight), None, {})
+
+    @property
+    def forwarded(self) -> int:
+        return self.mixer.forwarded(1, raw=False)

@@ -1,0 +1,95 @@
+"""UniMix: mixup for long tails, whose partners and lambdas lean to the rarer classes (Xu et al., 2021)."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from rankmixup import random
+from rankmixup.methods.base import Method, register
+from rankmixup.methods.mixup import label_mixture_loss
+from rankmixup.methods.remix import counts_of
+from rankmixup.mixers import Mixer, Mixup
+from rankmixup.ops import upcast
+from rankmixup.types import Batch, Context, StepOutput
+
+__all__ = ["UniMix", "prior_corrected_logits", "unimix_lambda", "unimix_partner"]
+
+
+def unimix_partner(uniform: Float[Tensor, " B"], counts: Int[Tensor, " B"], *, tau: float = -0.5) -> Int[Tensor, " B"]:
+    """Partners drawn with replacement from the batch, sample j with probability proportional to n_j^`tau`.
+
+    `counts` are the training images n in the class of each sample, `uniform` one number in [0, 1) for each draw.
+
+    >>> unimix_partner(torch.tensor([0.3, 0.6]), torch.tensor([4, 1]), tau=-1.0).tolist()  # probabilities 1/5 and 4/5
+    [1, 1]
+    >>> unimix_partner(torch.tensor([0.3, 0.6]), torch.tensor([4, 1]), tau=0.0).tolist()  # 1/2 and 1/2
+    [0, 1]
+    """
+    # Inverting the distribution function leaves the draw itself to a CPU generator, whatever device the labels are on.
+    steps = torch.softmax(tau * counts.float().log(), dim=0).cumsum(dim=0)
+    return torch.searchsorted(steps, uniform.to(steps), right=True).clamp(max=len(counts) - 1)
+
+
+def unimix_lambda(lam: Float[Tensor, " B"], counts_own: Int[Tensor, " B"], counts_partner: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
+    """`lam` moved by the partner's share n_j / (n_i + n_j) of both class sizes, around the circle [0, 1]: the rarer class gains.
+
+    >>> unimix_lambda(torch.tensor([0.125, 0.5]), torch.tensor([1, 1]), torch.tensor([3, 3]))  # 0.875, and 1.25 - 1
+    tensor([0.8750, 0.2500])
+    """
+    moved = lam + counts_partner.to(lam.dtype) / (counts_own + counts_partner)
+    return torch.where(moved > 1, moved - 1, moved)
+
+
+def prior_corrected_logits(logits: Float[Tensor, "B K"], class_counts: Int[Tensor, " K"]) -> Float[Tensor, "B K"]:
+    """`logits` plus the log of each class's share of the training set: cross-entropy of these is the Bayias loss.
+
+    Used in training alone. The published loss also subtracts log(1/K), which cross-entropy does not see.
+
+    >>> prior_corrected_logits(torch.zeros(1, 2), torch.tensor([3, 1])).exp()
+    tensor([[0.7500, 0.2500]])
+    """
+    logits = upcast(logits)
+    counts = class_counts.to(logits)
+    return logits + (counts / counts.sum()).log()
+
+
+@register("unimix")
+@dataclass(frozen=True)
+class UniMix(Method):
+    """Mixup with partners from rarer classes and lambdas that favour them, with the class prior corrected.
+
+    Partners by `unimix_partner`, lambdas by `unimix_lambda`, label mixtures against logits with the training prior added
+    (Bayias). Needs `class_counts`. `mixer.alpha` 0.8 with a draw for each sample, and tau -0.5, are the release's values for
+    long-tailed CIFAR-10; it has tau -0.1 for CIFAR-100.
+
+    **Deviation:** `prior_correction=True`, since the row called UniMix in RankMixup's table is UniMix with Bayias;
+    `False` is UniMix alone. Which sample is whose partner is drawn here and given to the mixer, so every mixer serves; with
+    CutMix the label has the lambda of the box as it was cut off.
+    """
+
+    mixer: Mixer = Mixup(alpha=0.8, lam_mode="sample")
+    """How samples are mixed; its lambdas are drawn as it says (one for each sample, as released) and then moved."""
+    tau: float = -0.5
+    """Partners are drawn in proportion to class size to this power: 0 is evenly, negative favours rare classes."""
+    prior_correction: bool = True
+    """Add the log of the class prior to the logits in training (the Bayias loss), or leave it out."""
+
+    def __call__(self, model: nn.Module, batch: Batch, ctx: Context) -> StepOutput:
+        counts = counts_of(batch.y, ctx, "unimix")
+        size, device = len(batch.y), batch.y.device
+        partner = unimix_partner(torch.rand(size, generator=ctx.rng), counts, tau=self.tau)
+        width = size if self.mixer.lam_mode == "sample" else 1
+        drawn = random.beta(self.mixer.alpha, (width,), ctx.rng).expand(size).to(device)
+        lam = unimix_lambda(drawn, counts, counts[partner])
+        mixed = self.mixer(model, batch.x, ctx.rng, raw=False, lam=lam.unsqueeze(0), partner=partner.unsqueeze(0))
+        logits = mixed.logits[0]
+        if self.prior_correction:
+            assert ctx.class_counts is not None  # counts_of would have refused
+            logits = prior_corrected_logits(logits, ctx.class_counts)
+        return StepOutput(label_mixture_loss(logits, batch.y, batch.y[partner], mixed.lam[0]), None, {})
+
+    @property
+    def forwarded(self) -> int:
+        return self.mixer.forwarded(1, raw=False)

@@ -3,8 +3,10 @@
 import pytest
 from jaxtyping import install_import_hook
 
+import tests.typechecker  # noqa: F401 - the hook names it
+
 # Before anything imports the library, so that every annotated function is checked.
-_hook = install_import_hook("rankmixup", "beartype.beartype")
+_hook = install_import_hook("rankmixup", "tests.typechecker.check")
 
 import torch  # noqa: E402
 

@@ -7,12 +7,14 @@ import json
 import math
 import types
 from abc import ABC
-from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from rankmixup.errors import InvalidInput, unknown_name
 from rankmixup.registry import Registry
 
 __all__ = ["Configured", "content_hash"]
+
+C = TypeVar("C", bound="Configured")
 
 
 class Configured(ABC):  # noqa: B024 - subclasses have the abstract methods
@@ -44,12 +46,12 @@ class Configured(ABC):  # noqa: B024 - subclasses have the abstract methods
         return head | values
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
+    def from_dict(cls: type[C], data: dict[str, Any]) -> C:
         """The object that `to_dict` described."""
         if not isinstance(data, dict):
             raise InvalidInput(f"{cls.__name__} must be described by a JSON object, got {data!r}")
         data = dict(data)
-        target: type[Self] = cls
+        target: type[C] = cls
         if cls.registry is not None:
             target = cls.registry[str(data.pop("name", None))]
         hints = {field.name: _hints(target)[field.name] for field in dataclasses.fields(target)}  # type: ignore[arg-type]

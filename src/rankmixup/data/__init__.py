@@ -2,6 +2,7 @@
 
 from rankmixup.data.base import Dataset, DataSource, Split, register
 from rankmixup.data.digits import Digits
+from rankmixup.data.pipeline import batches_per_epoch, shuffled_batches
 from rankmixup.data.synthetic import Synthetic
 
-__all__ = ["DataSource", "Dataset", "Digits", "Split", "Synthetic", "register"]
+__all__ = ["DataSource", "Dataset", "Digits", "Split", "Synthetic", "batches_per_epoch", "register", "shuffled_batches"]

@@ -25,7 +25,7 @@ class Digits(DataSource):
     and, like the noise, always the same.
     """
 
-    train_size: int = 500
+    train_size: int = 400
     """Training images; 400 more are for validation, the rest for testing."""
     noise: float = 1.0
     """Standard deviation of Gaussian noise on each pixel, in units of the clean pixels' standard deviation."""

@@ -1,9 +1,15 @@
 """Training-time methods, one file each."""
 
 from rankmixup.methods.base import LossMethod, Method, register
+from rankmixup.methods.cpc import CPC, cpc_loss
 from rankmixup.methods.crl import CRL, CorrectnessHistory, crl_loss
 from rankmixup.methods.cross_entropy import CrossEntropy, cross_entropy_loss
+from rankmixup.methods.entropy_penalty import EntropyPenalty, entropy_penalty_loss
+from rankmixup.methods.focal import FLSD, Focal, flsd_loss, focal_loss
+from rankmixup.methods.label_smoothing import LabelSmoothing, label_smoothing_loss
+from rankmixup.methods.mbls import MbLS, mbls_loss
 from rankmixup.methods.mixup import MixupTraining, label_mixture_loss
+from rankmixup.methods.mmce import MMCE, mmce_loss
 from rankmixup.methods.rankmixup import RankMixupMNDCG, RankMixupMRL, mixup_ranking_loss, mndcg_loss
 from rankmixup.methods.regmixup import RegMixup, regmixup_loss
 from rankmixup.methods.remix import Remix, remix_label_weight
@@ -11,10 +17,17 @@ from rankmixup.methods.step import Objective, TrainStep, objective
 from rankmixup.methods.unimix import UniMix, prior_corrected_logits, unimix_lambda, unimix_partner
 
 __all__ = [
+    "CPC",
     "CRL",
+    "FLSD",
+    "MMCE",
     "CorrectnessHistory",
     "CrossEntropy",
+    "EntropyPenalty",
+    "Focal",
+    "LabelSmoothing",
     "LossMethod",
+    "MbLS",
     "Method",
     "MixupTraining",
     "Objective",
@@ -24,10 +37,17 @@ __all__ = [
     "Remix",
     "TrainStep",
     "UniMix",
+    "cpc_loss",
     "crl_loss",
     "cross_entropy_loss",
+    "entropy_penalty_loss",
+    "flsd_loss",
+    "focal_loss",
     "label_mixture_loss",
+    "label_smoothing_loss",
+    "mbls_loss",
     "mixup_ranking_loss",
+    "mmce_loss",
     "mndcg_loss",
     "objective",
     "prior_corrected_logits",

@@ -3,7 +3,7 @@
 import math
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -72,7 +72,7 @@ class TemperatureScaling:
         require(self.objective in ("nll", "ece-grid"), f"objective must be 'nll' or 'ece-grid', got {self.objective!r}")
         require(self.num_bins >= 1, f"num_bins must be at least 1, got {self.num_bins}")
 
-    def fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Self:
+    def fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> "TemperatureScaling":
         """Find T; the report of the fit is in `report_`."""
         check_scores(logits, target, from_logits=True)
         logits = logits.detach().double()

@@ -1,0 +1,47 @@
+# Every target sets up .venv by itself, on a machine that has Python 3.11 or newer, pip and make.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test test-all check bench docs clean
+
+demo: .venv/user
+	$(BIN)/rankmixup demo
+
+test: .venv/dev
+	$(BIN)/python -m pytest -q
+
+test-all: .venv/dev
+	$(BIN)/python -m pytest -q -m "slow or dist or data or browser"
+
+check: .venv/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: .venv/dev
+	$(BIN)/python -m benchmarks
+
+docs: .venv/docs
+	$(BIN)/sphinx-build --quiet --fail-on-warning docs site
+
+clean:
+	rm -rf .venv site runs demo
+
+# Stamps: reinstalled only when the list of what to install has changed.
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/user: pyproject.toml constraints.txt | .venv/bin/python
+	$(INSTALL) --editable .
+	touch $@
+
+.venv/dev: pyproject.toml constraints.txt | .venv/bin/python
+	$(INSTALL) --editable '.[dev]'
+	touch $@ .venv/user
+
+.venv/docs: pyproject.toml constraints.txt | .venv/bin/python
+	$(INSTALL) --editable '.[docs]'
+	touch $@ .venv/user

@@ -1,0 +1,44 @@
+"""rankmixup list."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import tyro
+
+
+@dataclass
+class List:
+    """Names that the other commands take, with one line about each."""
+
+    kind: tyro.conf.Positional[Literal["methods", "mixers", "models", "data"]]
+    """What to list."""
+    json: bool = False
+    """Print one JSON object on standard output, and nothing else there."""
+
+
+def run(argv: list[str]) -> int:
+    """Parse and run."""
+    options = tyro.cli(List, args=argv, prog="rankmixup list")
+
+    from rich.console import Console
+
+    from rankmixup.data import DataSource
+    from rankmixup.methods import Method
+    from rankmixup.mixers import Mixer
+    from rankmixup.models import MODELS
+    from rankmixup.registry import Registry
+    from rankmixup.reports.tables import listing
+
+    registries: dict[str, Registry[Any]] = {
+        "methods": Method.registry,
+        "mixers": Mixer.registry,
+        "models": MODELS,
+        "data": DataSource.registry,
+    }
+    summaries = registries[options.kind].summaries()
+    if options.json:
+        print(json.dumps({options.kind: [{"name": name, "summary": summary} for name, summary in summaries.items()]}))
+    else:
+        Console().print(listing(options.kind, summaries))
+    return 0

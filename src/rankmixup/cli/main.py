@@ -1,0 +1,73 @@
+"""The command `rankmixup`: finds the sub-command, turns errors into one sentence and an exit status.
+
+Nothing here imports torch; each sub-command imports what it needs when it runs.
+"""
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from rankmixup import __version__
+from rankmixup.errors import RankMixupError, unknown_name
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS = {
+    "demo": "train four methods on embedded data and compare what they do to confidence",
+    "train": "train a network with a method: rankmixup train METHOD [options]",
+    "evaluate": "metrics of a run, or of logits from anywhere",
+    "list": "list methods, mixers, models or data",
+}
+"""Sub-command to one line about it; each is a module of this package with a function `run(argv) -> int`."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status: 0 done, 1 the work failed, 2 the request was wrong."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        return _dispatch(arguments)
+    except RankMixupError as error:
+        if debug:
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 1
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_help())
+        return 0
+    if arguments[0] == "--version":
+        print(__version__)
+        return 0
+    name, *rest = arguments
+    if name not in COMMANDS:
+        raise unknown_name("command", name, COMMANDS)
+    return importlib.import_module(f"rankmixup.cli.{name}_command").run(rest)
+
+
+def _help() -> str:
+    lines = [f"  {name:<10} {summary}" for name, summary in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: rankmixup COMMAND [options]",
+            "",
+            "Train classifiers whose confidence can be trusted, and prove it.",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "rankmixup COMMAND --help tells more; --debug shows where an error came from; --version prints the version.",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Files that are written whole or not at all, and read without executing anything."""
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankmixup.errors import InvalidInput
+
+__all__ = ["append_line", "read_json", "read_npz", "write_atomic", "write_json", "write_npz"]
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    """Write a temporary file beside `path`, flush it to disk, and rename it over `path`."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write indented JSON."""
+    write_atomic(path, (json.dumps(data, indent=2, allow_nan=False) + "\n").encode())
+
+
+def append_line(path: Path, data: Any) -> None:
+    """Append one JSON line."""
+    with path.open("a") as file:
+        file.write(json.dumps(data, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{path} must be a readable JSON file ({error})") from error
+
+
+def write_npz(path: Path, **arrays: NDArray[Any]) -> None:
+    """Write a compressed npz."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    write_atomic(path, buffer.getvalue())
+
+
+def read_npz(path: Path, *required: str, optional: tuple[str, ...] = ()) -> dict[str, NDArray[Any]]:
+    """Arrays of an npz by name; pickled objects are refused, not loaded."""
+    if not path.is_file():
+        raise InvalidInput(f"{path} must be an npz file, there is no such file")
+    # numpy would try anything that is not a zip as one of its other formats, pickle among them.
+    if not zipfile.is_zipfile(path):
+        raise InvalidInput(f"{path} must be an npz file, it is of another kind or cut short")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            held = archive.files
+            arrays = {name: archive[name] for name in (*required, *optional) if name in held}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+        reason = "it holds pickled objects, which are never loaded" if "pickle" in str(error).lower() else f"it cannot be read ({error})"
+        raise InvalidInput(f"{path} must be an npz file of plain arrays; {reason}") from error
+    for name in required:
+        if name not in arrays:
+            raise InvalidInput(f"{path} must hold an array {name!r}, it holds {', '.join(map(repr, held)) or 'nothing'}")
+    for name, array in arrays.items():
+        # numpy hands over a member that is not in its format as raw bytes.
+        if not isinstance(array, np.ndarray):
+            raise InvalidInput(f"{path} must be an npz file of plain arrays; {name!r} is none")
+    return arrays

@@ -1,0 +1,113 @@
+"""The directory of a run: what it is, how far it got, and what came of it."""
+
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from rankmixup.errors import InvalidInput
+from rankmixup.runs.files import append_line, read_json, write_atomic, write_json
+from rankmixup.runs.run import Run
+from rankmixup.runs.scores import Scores
+
+__all__ = ["StoredRun", "environment"]
+
+
+class StoredRun:
+    """`RUNS/<id>`: run.json, splits.json, env.json, log.jsonl, checkpoints/, predictions/ and, once finished, result.json."""
+
+    def __init__(self, path: Path, run: Run):
+        self.path = path
+        self.run = run
+
+    @classmethod
+    def create(cls, root: str | os.PathLike[str], run: Run) -> "StoredRun":
+        """The directory of `run` below `root`, made if need be; refused if it holds another configuration."""
+        path = Path(root) / run.id
+        if (path / "run.json").exists():
+            stored = cls.open(path)
+            if stored.run != run:
+                raise InvalidInput(f"{path} must hold run {run.id}, but its run.json describes another configuration")
+            return stored
+        if path.exists() and any(path.iterdir()):
+            raise InvalidInput(f"{path} must be a run directory or empty, but it has files and no run.json")
+        try:
+            for folder in (path / "checkpoints", path / "predictions"):
+                folder.mkdir(parents=True, exist_ok=True)
+            write_json(path / "run.json", run.to_dict())
+        except OSError as error:
+            raise InvalidInput(f"{path} must be a directory that can be written to ({error})") from error
+        return cls(path, run)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> "StoredRun":
+        """An existing run directory."""
+        path = Path(path)
+        if not (path / "run.json").is_file():
+            raise InvalidInput(f"{path} must be a run directory, but it has no run.json")
+        return cls(path, Run.from_dict(read_json(path / "run.json")))
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is a result."""
+        return (self.path / "result.json").exists()
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What result.json holds."""
+        if not self.finished:
+            raise InvalidInput(
+                f"run {self.path} must be finished to have a result; continue it with 'rankmixup train --resume {self.path}'"
+            )
+        return read_json(self.path / "result.json")
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    def predictions_path(self, split: str) -> Path:
+        """Where the scores of a split are."""
+        return self.path / "predictions" / f"{split}.npz"
+
+    def predictions(self, split: str) -> Scores:
+        """Stored scores of `val` or `test`, of the selected epoch."""
+        self.result  # noqa: B018 - raises for a run without any
+        return Scores.read(self.predictions_path(split))
+
+    def log(self, record: dict[str, Any]) -> None:
+        """Append one epoch to log.jsonl."""
+        append_line(self.path / "log.jsonl", record)
+
+    def trim_log(self, epochs: int) -> None:
+        """Forget what was logged after `epochs` epochs: a resumed run logs it again."""
+        path = self.path / "log.jsonl"
+        if path.exists():
+            lines = [line for line in path.read_text().splitlines() if _epoch_of(line) <= epochs]
+            write_atomic(path, "".join(line + "\n" for line in lines).encode())
+
+
+def _epoch_of(line: str) -> float:
+    try:
+        return float(json.loads(line)["epoch"])
+    except (ValueError, KeyError, TypeError):
+        return float("inf")  # a line that a crash cut short belongs to no finished epoch
+
+
+def environment() -> dict[str, Any]:
+    """Versions and hardware, for env.json."""
+    from importlib.metadata import version
+
+    import torch
+
+    packages = ("rankmixup", "torch", "torchvision", "lightning-fabric", "numpy", "scikit-learn", "scipy")
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: version(name) for name in packages},
+        "threads": torch.get_num_threads(),
+        "cuda": torch.version.cuda if torch.cuda.is_available() else None,
+        "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        or [platform.processor() or platform.machine()],
+    }

@@ -1,0 +1,49 @@
+"""Training a run from wherever it stands to its result. Nothing here knows a method, a data set or a network by name."""
+
+from pathlib import Path
+
+from lightning_fabric import Fabric
+
+from rankmixup.runs import Run, StoredRun, environment
+from rankmixup.runs.files import write_json
+from rankmixup.training.progress import Silent
+from rankmixup.training.trainer import Trainer
+
+__all__ = ["train"]
+
+
+def train(
+    run: Run,
+    *,
+    runs: str | Path = "runs",
+    data_root: str | Path | None = None,
+    accelerator: str = "auto",
+    devices: int = 1,
+    watcher: Silent | None = None,
+) -> StoredRun:
+    """Train `run`, or finish it if it was interrupted, or do nothing if it is finished; its directory is `runs/<id>`."""
+    store = StoredRun.create(runs, run)
+    if not store.finished:
+        fabric = Fabric(accelerator=accelerator, devices=devices, strategy="auto" if devices == 1 else "ddp")
+        root = None if data_root is None else Path(data_root)
+        fabric.launch(lambda fabric: _train(fabric, store, root, watcher or Silent()))
+    return store
+
+
+def _train(fabric: Fabric, store: StoredRun, data_root: Path | None, watcher: Silent) -> None:
+    dataset = store.run.data.load(data_root)
+    if fabric.is_global_zero:
+        write_json(store.path / "splits.json", dataset.manifest())
+        write_json(store.path / "env.json", environment())
+    else:
+        watcher = Silent()
+    trainer = Trainer(fabric, store, dataset)
+    trainer.resume()
+    watcher.start(store.run, trainer.epoch)
+    try:
+        while trainer.epoch < store.run.optimisation.epochs:
+            watcher.epoch(trainer.train_epoch())
+    finally:
+        watcher.stop()
+    trainer.finish()
+    fabric.barrier()

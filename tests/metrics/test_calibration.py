@@ -1,0 +1,119 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rankmixup import functional as F
+from rankmixup import random
+from tests.oracles import metrics as oracle
+
+FUNCTIONS = {
+    "ece": F.expected_calibration_error,
+    "mce": F.maximum_calibration_error,
+    "oe": F.overconfidence_error,
+    "ue": F.underconfidence_error,
+}
+
+
+def two_class(confidences: list[float], correct: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Class 0 with the given confidence; the label is 0 where the prediction is to be right."""
+    first = torch.tensor(confidences, dtype=torch.float64)
+    return torch.stack([first, 1 - first], dim=1), 1 - torch.tensor(correct)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(("samples", "classes", "num_bins"), [(1, 2, 15), (7, 3, 4), (400, 10, 15), (400, 10, 1), (50, 100, 30)])
+def test_binned_metrics_agree_with_loops(name, samples, classes, num_bins, rng):
+    probs, target = oracle.random_probs(samples, classes, rng)
+    expected = oracle.binned(probs, target, num_bins)[name]
+    assert FUNCTIONS[name](probs, target, num_bins=num_bins).item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_values_by_hand():
+    # Bins of width 1/2. (0.5, 1]: confidences 0.6, 0.8, 1.0 with two right, so 0.8 against 2/3: gap 2/15, all the weight.
+    probs, target = two_class([0.6, 0.8, 1.0], [1, 0, 1])
+    assert F.expected_calibration_error(probs, target, num_bins=2).item() == pytest.approx(2 / 15)
+    assert F.maximum_calibration_error(probs, target, num_bins=2).item() == pytest.approx(2 / 15)
+    assert F.overconfidence_error(probs, target, num_bins=2).item() == pytest.approx(0.8 * 2 / 15)
+    assert F.underconfidence_error(probs, target, num_bins=2).item() == 0
+
+
+def test_underconfidence_keeps_the_confidence_factor():
+    # One bin, confidence 0.6, all right: 0.6 * (1 - 0.6).
+    assert F.underconfidence_error(*two_class([0.6, 0.6], [1, 1])).item() == pytest.approx(0.24)
+
+
+def test_bins_are_right_closed_and_confidence_one_has_no_bin_of_its_own():
+    """50 samples at 1.0 with accuracy 0.9 and 50 at 0.97 with accuracy 1: one bin in the paper, two in torchmetrics."""
+    from torchmetrics.functional.classification import multiclass_calibration_error
+
+    probs, target = two_class([1.0] * 50 + [0.97] * 50, [0] * 5 + [1] * 95)
+    ours = F.expected_calibration_error(probs, target).item()
+    assert ours == pytest.approx(0.035)
+    # torchmetrics' bins are left-closed, so that confidence 1.0 falls into a sixteenth bin.
+    theirs = multiclass_calibration_error(probs, target, num_classes=2, n_bins=15, norm="l1").item()
+    assert theirs == pytest.approx(0.065, abs=1e-6)
+
+
+def test_agrees_with_torchmetrics_where_no_confidence_lies_on_an_edge(rng):
+    from torchmetrics.functional.classification import multiclass_calibration_error
+
+    probs, target = oracle.random_probs(2000, 10, rng)
+    theirs = multiclass_calibration_error(probs, target, num_classes=10, n_bins=15, norm="l1").item()
+    assert F.expected_calibration_error(probs, target).item() == pytest.approx(theirs, abs=1e-6)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 60), st.integers(2, 6), st.integers(1, 20), st.integers(0, 10**6))
+def test_properties(samples, classes, num_bins, seed):
+    rng = random.stream(seed, "properties")
+    probs, target = oracle.random_probs(samples, classes, rng)
+    value = {name: function(probs, target, num_bins=num_bins).item() for name, function in FUNCTIONS.items()}
+    assert 0 <= value["ece"] <= value["mce"] + 1e-12 <= 1 + 1e-12
+    assert value["oe"] + value["ue"] <= value["ece"] + 1e-12
+    order = torch.randperm(samples, generator=rng)
+    for name, function in FUNCTIONS.items():
+        assert function(probs[order], target[order], num_bins=num_bins).item() == pytest.approx(value[name], abs=1e-12)
+    # With one bin, ECE is the gap of the means.
+    top = oracle.top(probs, target)
+    gap = abs(sum(confidence - correct for confidence, correct in top) / samples)
+    assert F.expected_calibration_error(probs, target, num_bins=1).item() == pytest.approx(gap, abs=1e-12)
+
+
+@pytest.mark.parametrize("edges", ["mass", "release"])
+@pytest.mark.parametrize(("samples", "num_bins"), [(1, 15), (10, 15), (100, 15), (403, 15), (403, 1)])
+def test_adaptive_agrees_with_loops(edges, samples, num_bins, rng):
+    probs, target = oracle.random_probs(samples, 5, rng)
+    expected = (oracle.adaptive if edges == "mass" else oracle.adaptive_release)(probs, target, num_bins)
+    assert F.adaptive_calibration_error(probs, target, num_bins=num_bins, edges=edges).item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_adaptive_with_ties_does_not_depend_on_order(rng):
+    probs, target = two_class([0.7] * 40 + [0.9] * 23, [1] * 20 + [0] * 20 + [1] * 23)
+    values = set()
+    for _ in range(5):
+        order = torch.randperm(63, generator=rng)
+        values.add(round(F.adaptive_calibration_error(probs[order], target[order], num_bins=4).item(), 12))
+    # 40 samples at 0.7 of which half are right, 23 at 0.9 all right: every bin's gap has its own sign or mixes both.
+    assert values == {round(oracle.adaptive(probs, target, 4), 12)}
+
+
+def test_adaptive_release_drops_the_smallest_confidence():
+    """Two samples, one bin: (lo, hi] leaves the smaller one out, |0.9 - 1| / 2; equal mass counts both, |0.6 + 0.9 - 1| / 2."""
+    probs, target = two_class([0.6, 0.9], [0, 1])
+    assert F.adaptive_calibration_error(probs, target, num_bins=1, edges="release").item() == pytest.approx(0.05)
+    assert F.adaptive_calibration_error(probs, target, num_bins=1, edges="mass").item() == pytest.approx(0.25)
+
+
+def test_logits_and_probabilities_give_the_same(rng):
+    logits = torch.randn(50, 4, generator=rng, dtype=torch.float64)
+    target = torch.randint(4, (50,), generator=rng)
+    for function in (*FUNCTIONS.values(), F.adaptive_calibration_error, F.negative_log_likelihood, F.brier_score, F.accuracy):
+        assert function(logits, target, from_logits=True).item() == pytest.approx(function(logits.softmax(1), target).item(), abs=1e-12)
+
+
+def test_float16_scores_are_binned_in_float32(rng):
+    probs, target = oracle.random_probs(300, 10, rng)
+    half = probs.half()
+    expected = oracle.binned(half.float(), target, 15)["ece"]
+    assert F.expected_calibration_error(half, target).item() == pytest.approx(expected, abs=1e-6)

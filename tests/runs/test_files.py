@@ -1,0 +1,122 @@
+import io
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from rankmixup.errors import InvalidInput
+from rankmixup.runs import Run, Scores, StoredRun
+from rankmixup.runs.files import read_npz, write_atomic
+
+LOGITS = np.array([[2.0, 0.0], [0.0, 3.0]])
+LABELS = np.array([0, 1])
+
+
+class Bomb:
+    """Unpickling it leaves a mark."""
+
+    def __init__(self, mark: Path):
+        self.mark = mark
+
+    def __reduce__(self):
+        return (Path.touch, (self.mark,))
+
+
+def test_scores_round_trip(tmp_path):
+    Scores(torch.from_numpy(LOGITS), torch.from_numpy(LABELS)).write(tmp_path / "a.npz", index=np.arange(2))
+    again = Scores.read(tmp_path / "a.npz")
+    assert again.from_logits
+    assert np.array_equal(again.scores, LOGITS)
+    np.savez(tmp_path / "b.npz", probs=np.array([[0.25, 0.75]], dtype=np.float32), labels=np.array([1], dtype=np.uint8), note="ignored")
+    assert not Scores.read(tmp_path / "b.npz").from_logits
+
+
+def test_probabilities_of_zero_have_finite_logits():
+    scores = Scores(torch.tensor([[1.0, 0.0]]), torch.tensor([0]), from_logits=False)
+    torch.testing.assert_close(scores.logits.softmax(1), scores.probs)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"logits": LOGITS}, "must hold an array 'labels', it holds 'logits'"),
+        ({"labels": LABELS}, "must hold one array named 'logits' or 'probs', got neither"),
+        ({"labels": LABELS, "logits": LOGITS, "probs": LOGITS}, "got logits and probs"),
+        ({"labels": LABELS.astype(float), "logits": LOGITS}, "labels must be class indices, got float64"),
+        ({"labels": LABELS, "logits": LOGITS.astype(int)}, "logits must be floating point, got int64"),
+        ({"labels": LABELS[:1], "logits": LOGITS}, "logits and labels must have the same length, got 2 and 1"),
+        ({"labels": np.array([0, 5]), "logits": LOGITS}, r"labels must lie in 0..1, got 5"),
+        ({"labels": LABELS[:0], "logits": LOGITS[:0]}, "at least one sample"),
+        ({"labels": LABELS, "logits": np.array([[np.nan, 0], [0, 1]])}, "logits must be finite, row 0 is not"),
+        ({"labels": LABELS, "logits": np.array([[0.5, 0.5], [0.1, 0.9]])}, "logits must not be probabilities"),
+        ({"labels": LABELS, "probs": LOGITS}, "probs must sum to 1"),
+    ],
+)
+def test_bad_arrays_are_refused_in_one_sentence(tmp_path, arrays, message):
+    np.savez(tmp_path / "bad.npz", **arrays)
+    with pytest.raises(InvalidInput, match=message) as caught:
+        Scores.read(tmp_path / "bad.npz")
+    assert "bad.npz" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_of_other_kinds_are_refused(tmp_path):
+    good = io.BytesIO()
+    np.savez(good, logits=LOGITS, labels=LABELS)
+    (tmp_path / "text.npz").write_text("not a zip")
+    (tmp_path / "cut.npz").write_bytes(good.getvalue()[:-30])
+    np.save(tmp_path / "single.npy", LOGITS)
+    for name in ("text.npz", "cut.npz", "single.npy", "missing.npz"):
+        with pytest.raises(InvalidInput, match="must be an npz file"):
+            Scores.read(tmp_path / name)
+
+
+def test_pickled_objects_are_never_loaded(tmp_path):
+    mark = tmp_path / "mark"
+    np.savez(tmp_path / "objects.npz", logits=np.array([Bomb(mark)], dtype=object), labels=LABELS)
+    (tmp_path / "pickle.npz").write_bytes(pickle.dumps(Bomb(mark)))
+    with zipfile.ZipFile(tmp_path / "zip.npz", "w") as archive:
+        archive.writestr("labels.npy", pickle.dumps(Bomb(mark)))
+    for name in ("objects.npz", "pickle.npz", "zip.npz"):
+        with pytest.raises(InvalidInput, match=name):
+            read_npz(tmp_path / name, "labels", optional=("logits",))
+    assert not mark.exists()
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "result.json"
+    write_atomic(path, b"old")
+
+    def full(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_atomic(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_a_directory_of_another_configuration_is_refused_untouched(tmp_path):
+    run = Run("ce")
+    stored = StoredRun.create(tmp_path, run)
+    (stored.path / "run.json").write_text((StoredRun.create(tmp_path, Run("mixup")).path / "run.json").read_text())
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(InvalidInput, match="describes another configuration"):
+        StoredRun.create(tmp_path, run)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_foreign_folders_are_refused(tmp_path):
+    (tmp_path / Run("ce").id).mkdir()
+    (tmp_path / Run("ce").id / "thesis.tex").touch()
+    with pytest.raises(InvalidInput, match=r"has files and no run.json"):
+        StoredRun.create(tmp_path, Run("ce"))
+    with pytest.raises(InvalidInput, match=r"has no run.json"):
+        StoredRun.open(tmp_path)
+    (tmp_path / "run.json").write_text('{"method": {"name": "ce", "temperature": 1}}')
+    with pytest.raises(InvalidInput, match="unknown field of CrossEntropy 'temperature'"):
+        StoredRun.open(tmp_path)

@@ -1,0 +1,57 @@
+import json
+
+import pytest
+
+from rankmixup import Optimisation, Run
+from rankmixup.data import Digits
+from rankmixup.errors import InvalidInput
+from rankmixup.methods import Method, RankMixupMRL
+
+
+def test_names_and_objects_are_the_same_run():
+    assert Run("ce") == Run(Method.registry["ce"](), data=Digits())
+    assert Run(RankMixupMRL(margin=2)).id == Run("rankmixup-mrl").id
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Run("ce", seed=1),
+        Run("mixup"),
+        Run("ce", data=Digits(noise=0.5)),
+        Run("ce", model="mlp"),
+        Run("ce", optimisation=Optimisation(epochs=3)),
+        Run("ce", selection="last"),
+    ],
+)
+def test_every_field_is_part_of_the_id(other):
+    assert other.id != Run("ce").id
+    assert len(other.id) == 12
+
+
+@pytest.mark.parametrize("method", list(Method.registry))
+def test_json_round_trip(method):
+    run = Run(method, seed=3)
+    assert Run.from_dict(json.loads(json.dumps(run.to_dict()))) == run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "rankmixup-mrk"}, "unknown method 'rankmixup-mrk'; did you mean 'rankmixup-mrl'"),
+        ({"method": "ce", "data": "digit"}, "unknown data set 'digit'; did you mean 'digits'"),
+        ({"method": "ce", "model": "resnet88"}, "unknown model 'resnet88'; did you mean 'resnet8'"),
+        ({"method": "ce", "seed": -1}, "seed must be at least 0, got -1"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(InvalidInput, match=message):
+        Run(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("epochs", 0), ("batch_size", 0), ("lr", 0.0), ("momentum", 1.0), ("weight_decay", -1.0), ("clip", -1.0)]
+)
+def test_optimisation_out_of_range(field, value):
+    with pytest.raises(InvalidInput, match=f"{field} must .*, got {value}"):
+        Optimisation(**{field: value})

@@ -108,7 +108,8 @@ def _checked(owner: str, field: str, annotation: Any, value: Any) -> Any:
             if value in get_args(expected):
                 return value
         elif get_origin(expected) is tuple and isinstance(value, (tuple, list)):
-            return tuple(value)
+            if all(isinstance(item, get_args(expected)[0]) for item in value):
+                return tuple(value)
         elif expected is float and isinstance(value, (int, float)) and not isinstance(value, bool):
             # So that margin=2 and margin=2.0 are one run with one id.
             if not math.isfinite(value):

@@ -12,13 +12,16 @@ class RankMixupError(Exception):
     exit_status = 1
 
 
-class InvalidInput(RankMixupError, ValueError):
-    """The request was wrong; nothing was changed. The command exits with status 2."""
+class InvalidInput(RankMixupError):
+    """The request was wrong; nothing was changed. The command exits with status 2.
+
+    Not a ValueError: tyro takes those for its own and frames them in a box.
+    """
 
     exit_status = 2
 
 
-class WorkFailed(RankMixupError, RuntimeError):
+class WorkFailed(RankMixupError):
     """The request was right but the work could not be finished. The command exits with status 1."""
 
 

@@ -102,11 +102,13 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 
 def test_a_directory_of_another_configuration_is_refused_untouched(tmp_path):
     run = Run("ce")
-    stored = StoredRun.create(tmp_path, run)
-    (stored.path / "run.json").write_text((StoredRun.create(tmp_path, Run("mixup")).path / "run.json").read_text())
+    stored, other = StoredRun.locate(tmp_path, run), StoredRun.locate(tmp_path, Run("mixup"))
+    stored.create()
+    other.create()
+    (stored.path / "run.json").write_text((other.path / "run.json").read_text())
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(InvalidInput, match="describes another configuration"):
-        StoredRun.create(tmp_path, run)
+        StoredRun.locate(tmp_path, run)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
@@ -114,7 +116,7 @@ def test_foreign_folders_are_refused(tmp_path):
     (tmp_path / Run("ce").id).mkdir()
     (tmp_path / Run("ce").id / "thesis.tex").touch()
     with pytest.raises(InvalidInput, match=r"has files and no run.json"):
-        StoredRun.create(tmp_path, Run("ce"))
+        StoredRun.locate(tmp_path, Run("ce"))
     with pytest.raises(InvalidInput, match=r"has no run.json"):
         StoredRun.open(tmp_path)
     (tmp_path / "run.json").write_text('{"method": {"name": "ce", "temperature": 1}}')

@@ -133,7 +133,7 @@ def test_a_diverging_run_stops_with_one_sentence_and_keeps_its_last_good_checkpo
     run = rm.Run("ce", data=Digits(train_size=50), model="mlp", optimisation=rm.Optimisation(epochs=20, lr=1e30, clip=0.0))
     with pytest.raises(WorkFailed, match="of ce must stay finite, got nan in epoch"):
         rm.train(run, runs=tmp_path)
-    assert not StoredRun.create(tmp_path, run).finished
+    assert not StoredRun.locate(tmp_path, run).finished
 
 
 def test_a_checkpoint_that_is_not_ours_is_refused_not_executed(tmp_path):

@@ -84,11 +84,13 @@ def run(argv: list[str]) -> int:
 
     from rankmixup.reports import evaluate_scores
     from rankmixup.reports.tables import evaluation_table
-    from rankmixup.training import Watcher, train
+    from rankmixup.training import Watcher, is_first_process, train
 
     stored = train(
         the_run, runs=options.runs, data_root=options.data_root, accelerator=options.accelerator, devices=options.devices, watcher=Watcher()
     )
+    if not is_first_process():
+        return 0
     if options.json:
         print(json.dumps(stored.result))
     else:

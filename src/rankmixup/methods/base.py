@@ -1,5 +1,6 @@
 """What a training-time method is: a frozen dataclass whose fields are its configuration and whose call is one step."""
 
+import dataclasses
 from abc import abstractmethod
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from rankmixup.config import Configured
+from rankmixup.mixers import Mixer
 from rankmixup.registry import Registry
 from rankmixup.types import Batch, Context, StepOutput
 
@@ -30,6 +32,13 @@ class Method(Configured):
     def forwarded(self) -> int:
         """How many samples enter the network in a step for each sample of the batch."""
         return 1
+
+    def check_model(self, model: nn.Module) -> None:
+        """Raise `InvalidInput` if this method cannot train `model`, for instance for want of a layer that it names."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Mixer):
+                value.check_model(model)
 
     def initial_state(self, *, num_classes: int, dataset_size: int | None) -> nn.Module | None:
         """What the method remembers between steps, kept in `ctx.state` and checkpointed; None for most methods."""

@@ -65,6 +65,9 @@ class Mixer(Configured):
     def forward_mixed(self, model: nn.Module, x: Tensor, rng: torch.Generator, raw: bool, lam: Tensor, partner: Tensor) -> Mixed:
         """Run the forwards with `lam` and `partner` settled."""
 
+    def check_model(self, model: nn.Module) -> None:
+        """Raise `InvalidInput` if this mixer cannot mix for `model`."""
+
     @abstractmethod
     def forwarded(self, num_mixes: int, raw: bool) -> int:
         """How many samples enter the network for each raw sample."""

@@ -1,5 +1,6 @@
 """CutMix: a rectangle of each image is replaced by the same rectangle of another."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -24,6 +25,7 @@ def cutmix(
     >>> mixed[0, 0].tolist(), lam.tolist()
     ([[1.0, 1.0], [0.0, 0.0]], [0.5, 0.5])
     """
+    _check_images(x)
     height, width = x.shape[-2:]
     top, bottom, left, right = box.unbind(-1)
     rows = torch.arange(height, device=x.device)
@@ -31,11 +33,11 @@ def cutmix(
     in_rows = (rows >= top.unsqueeze(-1)) & (rows < bottom.unsqueeze(-1))
     in_columns = (columns >= left.unsqueeze(-1)) & (columns < right.unsqueeze(-1))
     inside = (in_rows.unsqueeze(-1) & in_columns.unsqueeze(-2)).unsqueeze(-3)
-    lam = 1 - ((bottom - top) * (right - left)) / (height * width)
+    lam = 1 - inside.sum(dim=(-3, -2, -1)) / (height * width)
     return torch.where(inside, x[partner], x), lam
 
 
-def cutmix_boxes(lam: Float[Tensor, "*M"], centre: Float[Tensor, "*M 2"], size: tuple[int, int]) -> Int[Tensor, "*M 4"]:
+def cutmix_boxes(lam: Float[Tensor, "*M"], centre: Float[Tensor, "*M 2"], size: Sequence[int]) -> Int[Tensor, "*M 4"]:
     """Boxes of about `1 - lam` of the area around `centre` (fractions of height and width), cut off at the border."""
     ends = []
     for axis, extent in enumerate(size):
@@ -55,9 +57,13 @@ class CutMix(InputMixer):
     """
 
     def mix(self, x: Tensor, rng: torch.Generator, lam: Tensor, partner: Tensor) -> tuple[Tensor, Tensor]:
-        require(x.ndim == 4, f"CutMix needs images [B, C, H, W], got shape {list(x.shape)}")
+        _check_images(x)
         width = 1 if self.lam_mode == "batch" else lam.shape[1]
         centre = torch.rand(lam.shape[0], width, 2, generator=rng).expand(*lam.shape, 2).to(lam.device)
-        boxes = cutmix_boxes(lam, centre, (x.shape[2], x.shape[3]))
+        boxes = cutmix_boxes(lam, centre, x.shape[2:])
         mixed, lam = cutmix(x, boxes, partner)
         return mixed.flatten(0, 1), lam
+
+
+def _check_images(x: Tensor) -> None:
+    require(x.ndim == 4, f"CutMix needs images [B, C, H, W], got shape {list(x.shape)}")

@@ -53,21 +53,25 @@ class ManifoldMixup(Mixer):
     def forwarded(self, num_mixes: int, raw: bool) -> int:
         return 2 if raw and self.forward == "separate" else 1
 
+    def check_model(self, model: nn.Module) -> None:
+        for layer in self._choices(model):
+            _layer(model, layer)
+
     def _pick(self, model: nn.Module, rng: torch.Generator) -> str:
+        choices = self._choices(model)
+        return choices[0] if len(choices) == 1 else choices[int(torch.randint(len(choices), (), generator=rng))]
+
+    def _choices(self, model: nn.Module) -> tuple[str, ...]:
+        if self.layer == "random" and self.layers:
+            return self.layers
         if self.layer not in ("last", "random"):
-            return self.layer
-        choices = (self.layer == "random" and self.layers) or stage_names(_unwrapped(model))
-        architecture = type(_unwrapped(model)).__name__
-        require(len(choices) > 0, f"layer {self.layer!r} needs a model that names its stages, which {architecture} does not; name a layer")
-        if self.layer == "last":
-            return choices[-1]
-        return choices[int(torch.randint(len(choices), (), generator=rng))]
+            return (self.layer,)
+        stages, architecture = stage_names(_unwrapped(model)), type(_unwrapped(model)).__name__
+        require(len(stages) > 0, f"layer {self.layer!r} needs a model that names its stages, which {architecture} does not; name a layer")
+        return stages[-1:] if self.layer == "last" else stages
 
     @staticmethod
     def _forward_hooked(model: nn.Module, layer: str, x: Tensor, lam: Tensor, partner: Tensor, with_raw: bool) -> Tensor:
-        layers = dict(_unwrapped(model).named_modules())
-        if layer not in layers or layer == "":
-            raise unknown_name(f"layer of {type(_unwrapped(model)).__name__}", layer, [name for name in layers if name])
         fired = 0
 
         def mix(module: nn.Module, inputs: Any, features: Any) -> Tensor:
@@ -79,7 +83,7 @@ class ManifoldMixup(Mixer):
             mixes = mixup(features, lam, partner).flatten(0, 1)
             return torch.cat([features, mixes]) if with_raw else mixes
 
-        handle = layers[layer].register_forward_hook(mix)
+        handle = _layer(model, layer).register_forward_hook(mix)
         try:
             logits: Tensor = model(x)
         finally:
@@ -96,3 +100,10 @@ class ManifoldMixup(Mixer):
 def _unwrapped(model: nn.Module) -> nn.Module:
     """The module behind torch.compile's wrapper, whose layers have their own names."""
     return getattr(model, "_orig_mod", model)
+
+
+def _layer(model: nn.Module, name: str) -> nn.Module:
+    layers = {layer: module for layer, module in _unwrapped(model).named_modules() if layer}
+    if name not in layers:
+        raise unknown_name(f"layer of {type(_unwrapped(model)).__name__}", name, layers)
+    return layers[name]

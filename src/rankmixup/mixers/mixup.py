@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from rankmixup.errors import require
 from rankmixup.mixers.base import InputMixer, register
 
 __all__ = ["Mixup", "mixup"]
@@ -18,6 +19,10 @@ def mixup(x: Float[Tensor, "B ..."], lam: Float[Tensor, "*M B"], partner: Int[Te
     >>> mixup(x, torch.tensor([0.75, 0.75]), torch.tensor([1, 0])).tolist()
     [[0.25], [0.75]]
     """
+    require(
+        lam.shape == partner.shape and lam.shape[-1:] == x.shape[:1],
+        f"lam and partner must have one shape that ends in B = {len(x)}, got {list(lam.shape)} and {list(partner.shape)}",
+    )
     weight = lam.to(x.dtype).reshape(*lam.shape, *[1] * (x.ndim - 1))
     return torch.lerp(x[partner], x, weight)
 

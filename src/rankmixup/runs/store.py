@@ -22,23 +22,28 @@ class StoredRun:
         self.run = run
 
     @classmethod
-    def create(cls, root: str | os.PathLike[str], run: Run) -> "StoredRun":
-        """The directory of `run` below `root`, made if need be; refused if it holds another configuration."""
+    def locate(cls, root: str | os.PathLike[str], run: Run) -> "StoredRun":
+        """The directory of `run` below `root`, whether or not it exists; refused if something else is there."""
         path = Path(root) / run.id
         if (path / "run.json").exists():
             stored = cls.open(path)
             if stored.run != run:
                 raise InvalidInput(f"{path} must hold run {run.id}, but its run.json describes another configuration")
             return stored
-        if path.exists() and any(path.iterdir()):
+        if path.is_dir() and any(path.iterdir()):
             raise InvalidInput(f"{path} must be a run directory or empty, but it has files and no run.json")
-        try:
-            for folder in (path / "checkpoints", path / "predictions"):
-                folder.mkdir(parents=True, exist_ok=True)
-            write_json(path / "run.json", run.to_dict())
-        except OSError as error:
-            raise InvalidInput(f"{path} must be a directory that can be written to ({error})") from error
         return cls(path, run)
+
+    def create(self) -> None:
+        """Make the directory, unless it exists."""
+        if (self.path / "run.json").exists():
+            return
+        try:
+            for folder in (self.path / "checkpoints", self.path / "predictions"):
+                folder.mkdir(parents=True, exist_ok=True)
+            write_json(self.path / "run.json", self.run.to_dict())
+        except OSError as error:
+            raise InvalidInput(f"{self.path} must be a directory that can be written to ({error})") from error
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "StoredRun":

@@ -1,10 +1,11 @@
 """What everything that takes part in a run promises."""
 
+import functools
 import hashlib
 import json
 import pickle
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -21,12 +22,11 @@ class ConfiguredContract:
     """Promises of everything that takes part in a run: it can be written down, read back and told from others."""
 
     @pytest.fixture(autouse=True)
-    def one_thread(self) -> Iterator[None]:
+    def one_thread(self, request: pytest.FixtureRequest) -> None:
         """Models this small only wait for a second thread, a hundred times as long when the machine is busy."""
-        threads = torch.get_num_threads()
+        # No `yield`: where an import hook wraps this function, pytest would not see a generator and never run it.
+        request.addfinalizer(functools.partial(torch.set_num_threads, torch.get_num_threads()))  # noqa: PT021
         torch.set_num_threads(1)
-        yield
-        torch.set_num_threads(threads)
 
     @pytest.fixture
     def subject(self) -> Configured:

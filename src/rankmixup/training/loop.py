@@ -3,13 +3,14 @@
 from pathlib import Path
 
 from lightning_fabric import Fabric
+from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from rankmixup.runs import Run, StoredRun, environment
 from rankmixup.runs.files import write_json
 from rankmixup.training.progress import Silent
 from rankmixup.training.trainer import Trainer
 
-__all__ = ["train"]
+__all__ = ["is_first_process", "train"]
 
 
 def train(
@@ -22,7 +23,7 @@ def train(
     watcher: Silent | None = None,
 ) -> StoredRun:
     """Train `run`, or finish it if it was interrupted, or do nothing if it is finished; its directory is `runs/<id>`."""
-    store = StoredRun.create(runs, run)
+    store = StoredRun.locate(runs, run)
     if not store.finished:
         fabric = Fabric(accelerator=accelerator, devices=devices, strategy="auto" if devices == 1 else "ddp")
         root = None if data_root is None else Path(data_root)
@@ -32,12 +33,14 @@ def train(
 
 def _train(fabric: Fabric, store: StoredRun, data_root: Path | None, watcher: Silent) -> None:
     dataset = store.run.data.load(data_root)
+    trainer = Trainer(fabric, store, dataset)
+    # Only now, when everything that can be wrong with the request has had its chance to be.
     if fabric.is_global_zero:
+        store.create()
         write_json(store.path / "splits.json", dataset.manifest())
         write_json(store.path / "env.json", environment())
     else:
         watcher = Silent()
-    trainer = Trainer(fabric, store, dataset)
     trainer.resume()
     watcher.start(store.run, trainer.epoch)
     try:
@@ -47,3 +50,8 @@ def _train(fabric: Fabric, store: StoredRun, data_root: Path | None, watcher: Si
         watcher.stop()
     trainer.finish()
     fabric.barrier()
+
+
+def is_first_process() -> bool:
+    """Whether this is the one of several training processes that speaks for all."""
+    return getattr(rank_zero_only, "rank", 0) == 0

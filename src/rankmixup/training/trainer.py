@@ -31,6 +31,7 @@ class Trainer:
         with random.global_seed(run.seed, "weights"):
             sizes = {"num_classes": dataset.num_classes, "image_size": dataset.image_size, "in_channels": dataset.in_channels}
             self.model = build_model(run.model, **sizes)
+        run.method.check_model(self.model)
         self.objective = methods.objective(
             run.method,
             dataset.num_classes,

@@ -1,0 +1,52 @@
+"""What the README shows, runs."""
+
+import re
+from pathlib import Path
+
+import torch
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_first_screen_holds_the_commands_and_an_example_of_at_most_ten_lines():
+    screen = "\n".join(README.splitlines()[:40])
+    assert "make demo" in screen
+    assert "make test" in screen
+    (example,) = blocks("python")
+    assert example in screen
+    assert len(example.strip().splitlines()) <= 10
+    assert "![" in screen
+
+
+def test_the_example_runs_and_trains(monkeypatch):
+    (example,) = blocks("python")
+    names: dict[str, object] = {}
+    exec(compile(example, "README.md", "exec"), names)
+    assert torch.isfinite(names["loss"])
+    assert names["step"].steps == 2
+
+
+def test_every_make_target_and_link_exists():
+    makefile = (ROOT / "Makefile").read_text()
+    for target in set(re.findall(r"\bmake ([a-z][a-z-]*)", README)):
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+    for link in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / link).exists(), link
+
+
+def test_every_command_shown_is_understood(tmp_path, monkeypatch):
+    """Up to the point where it would train or read a file."""
+    from rankmixup.cli.train_command import _requested
+
+    monkeypatch.chdir(tmp_path)
+    shown = [line.split("#")[0].split() for block in blocks("bash") for line in block.splitlines()]
+    shown += [line.split() for line in re.findall(r"`(rankmixup train [^`]*)`", README)]
+    trained = [words[2:] for words in shown if words[:2] == ["rankmixup", "train"] and "--help" not in words]
+    assert trained
+    for words in trained:
+        _requested(words)

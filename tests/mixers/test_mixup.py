@@ -4,7 +4,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from torch import nn
+from torch.autograd import gradcheck
 from torchvision.transforms import v2
 
 from rankmixup import random
@@ -69,6 +71,11 @@ def test_agrees_with_torchvision_in_images_and_labels(lam):
     torch.testing.assert_close(ours.soft_labels(3, y)[0], their_y)
 
 
+def test_gradient_reaches_both_samples():
+    x, lam = torch.randn(3, 2, dtype=torch.float64, requires_grad=True), torch.tensor([[0.2] * 3, [0.9] * 3], dtype=torch.float64)
+    assert gradcheck(lambda x: mixup(x, lam, torch.tensor([[1, 2, 0], [0, 2, 1]])), x)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 def test_keeps_the_precision_of_its_input(dtype):
     assert mixup(torch.ones(2, 3, dtype=dtype), torch.tensor([0.3, 0.3]), torch.tensor([1, 0])).dtype == dtype
@@ -110,6 +117,12 @@ def test_lambda_is_not_folded_above_a_half():
     _, mixed = drawn(size=200, lam_mode="sample", alpha=2.0)
     below = (mixed.lam < 0.5).float().mean().item()
     assert abs(below - 0.5) < 5 * 0.5 / 600**0.5  # five standard deviations of 600 fair coins
+
+
+@pytest.mark.parametrize("alpha", [0.2, 1.0, 10.0])
+def test_lambda_has_the_distribution_of_its_alpha(alpha):
+    _, mixed = drawn(size=1000, num_mixes=2, lam_mode="sample", alpha=alpha)
+    assert stats.kstest(mixed.lam.flatten().double().numpy(), stats.beta(alpha, alpha).cdf).pvalue > 1e-5
 
 
 def test_the_same_stream_draws_the_same_and_another_does_not():

@@ -76,6 +76,19 @@ class DataSource(Configured):
 
     registry = _registry
 
-    @abstractmethod
+    imbalance: float = 1.0
+    """Training samples of the most frequent class over those of the rarest; above 1 the classes form a long tail."""
+
+    def check(self) -> None:
+        require(self.imbalance >= 1, f"imbalance must be at least 1, got {self.imbalance}")
+
     def load(self, root: Path | None = None) -> Dataset:
-        """Read the data; `root` is the folder where data sets live on disk, for those that do."""
+        """The splits; `root` is the folder where data sets live on disk, for those that do."""
+        from rankmixup.data.longtail import long_tailed
+
+        dataset = self.read(root)
+        return dataset if self.imbalance == 1 else long_tailed(dataset, self.imbalance)
+
+    @abstractmethod
+    def read(self, root: Path | None) -> Dataset:
+        """The splits with their classes as they come."""

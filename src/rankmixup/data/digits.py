@@ -31,10 +31,11 @@ class Digits(DataSource):
     """Standard deviation of Gaussian noise on each pixel, in units of the clean pixels' standard deviation."""
 
     def check(self) -> None:
+        super().check()
         require(10 <= self.train_size <= 1300, f"train_size must lie in 10..1300, got {self.train_size}")
         require(self.noise >= 0, f"noise must be at least 0, got {self.noise}")
 
-    def load(self, root: Path | None = None) -> Dataset:
+    def read(self, root: Path | None) -> Dataset:
         from sklearn.datasets import load_digits
         from sklearn.model_selection import train_test_split
 

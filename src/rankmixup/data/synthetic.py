@@ -37,6 +37,7 @@ class Synthetic(DataSource):
     """Test samples."""
 
     def check(self) -> None:
+        super().check()
         require(self.num_classes >= 2, f"num_classes must be at least 2, got {self.num_classes}")
         require(self.separation > 0, f"separation must be positive, got {self.separation}")
         for name in ("train_size", "val_size", "test_size"):
@@ -52,7 +53,7 @@ class Synthetic(DataSource):
         means = self.means().flatten(1).to(x.dtype)
         return x.flatten(1) @ means.T - means.square().sum(dim=1) / 2
 
-    def load(self, root: Path | None = None) -> Dataset:
+    def read(self, root: Path | None) -> Dataset:
         rng = random.stream(0, "synthetic", "samples")
         sizes = (self.train_size, self.val_size, self.test_size)
         y = torch.randint(self.num_classes, (sum(sizes),), generator=rng)

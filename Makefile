@@ -10,7 +10,7 @@ demo: .venv/user
 	$(BIN)/rankmixup demo
 
 test: .venv/dev
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto
 
 test-all: .venv/dev
 	$(BIN)/python -m pytest -q -m "slow or dist or data or browser"

@@ -1,4 +1,4 @@
-"""Shapes in annotations are enforced in every test, and every test starts from the same global random state."""
+"""Shapes in annotations are enforced in every test."""
 
 import pytest
 from jaxtyping import install_import_hook
@@ -11,6 +11,9 @@ _hook = install_import_hook("rankmixup", "tests.typechecker.check")
 import torch  # noqa: E402
 
 from rankmixup import random  # noqa: E402
+
+# The tensors of tests are small: a second thread costs more than it brings, and much more on a busy machine.
+torch.set_num_threads(1)
 
 
 @pytest.fixture

@@ -4,4 +4,6 @@ import sys
 
 from rankmixup.cli.main import main
 
-sys.exit(main())
+# The guard is for worker processes, which import this module again under another name.
+if __name__ == "__main__":
+    sys.exit(main())

@@ -41,6 +41,8 @@ class Configured(ABC):  # noqa: B024 - subclasses have the abstract methods
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data from which `from_dict` makes an equal object."""
+        if self.registry is not None and self.registry[self.name] is not type(self):
+            raise InvalidInput(f"{type(self).__name__} must be registered under a name of its own, it has {self.name!r} from its parent")
         head = {"name": self.name} if self.name else {}
         values = {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
         return head | values
@@ -53,7 +55,11 @@ class Configured(ABC):  # noqa: B024 - subclasses have the abstract methods
         data = dict(data)
         target: type[C] = cls
         if cls.registry is not None:
-            target = cls.registry[str(data.pop("name", None))]
+            if "name" not in data:
+                raise InvalidInput(f'a {cls.registry.kind} must be described with its "name", got {data!r}')
+            target = cls.registry[str(data.pop("name"))]
+            if not issubclass(target, cls):
+                raise InvalidInput(f"{cls.registry.kind} {target.name!r} is no {cls.__name__}")
         hints = {field.name: _hints(target)[field.name] for field in dataclasses.fields(target)}  # type: ignore[arg-type]
         for key in data:
             if key not in hints:
@@ -112,9 +118,13 @@ def _checked(owner: str, field: str, annotation: Any, value: Any) -> Any:
                 return tuple(value)
         elif expected is float and isinstance(value, (int, float)) and not isinstance(value, bool):
             # So that margin=2 and margin=2.0 are one run with one id.
-            if not math.isfinite(value):
+            try:
+                number = float(value)
+            except OverflowError:
+                number = math.inf
+            if not math.isfinite(number):
                 raise InvalidInput(f"{where} must be finite, got {value}")
-            return float(value)
+            return number + 0.0  # -0.0 equals 0.0 and must not have another hash
         elif isinstance(expected, type) and isinstance(value, expected) and not (expected is int and isinstance(value, bool)):
             return value
     choices = [str(choice) for expected in _alternatives(annotation) for choice in get_args(expected) if get_origin(expected) is Literal]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require
 
-__all__ = ["Reduction", "check_batch", "confidence", "max_logit", "reduce", "upcast"]
+__all__ = ["Reduction", "check_batch", "check_target", "confidence", "max_logit", "reduce", "upcast"]
 
 Reduction = Literal["mean", "sum", "none"]
 
@@ -48,14 +48,18 @@ def check_batch(logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> None
 
     The range of the labels is read only on the CPU: on a GPU it would stall every step, and the device asserts it anyway.
     """
+    require(isinstance(logits, Tensor), f"a model must return one tensor of logits [B, K], got {type(logits).__name__}")
     require(logits.ndim == 2, f"logits must have shape [B, K], got {list(logits.shape)}")
     require(logits.shape[0] > 0, "logits must hold at least one sample, got an empty batch")
-    require(
-        target.ndim == 1 and len(target) == len(logits),
-        f"target must hold one class index per row of logits, got shapes {list(target.shape)} and {list(logits.shape)}",
-    )
-    require(not target.is_floating_point(), f"target must hold class indices, got dtype {target.dtype}")
-    if target.device.type == "cpu":
-        low, high, classes = int(target.min()), int(target.max()), logits.shape[1]
+    check_target(target, len(logits), logits.shape[1])
+
+
+def check_target(target: Int[Tensor, " B"], size: int, classes: int) -> None:
+    """Refuse what is not `size` indices of `classes` classes; the range is read only on the CPU, as above."""
+    require(target.shape == (size,), f"target must hold one class index for each of {size} samples, got shape {list(target.shape)}")
+    integer = not (target.is_floating_point() or target.dtype == torch.bool)
+    require(integer, f"target must hold class indices, got dtype {target.dtype}")
+    if target.device.type == "cpu" and size > 0:
+        low, high = int(target.min()), int(target.max())
         wrong = low if low < 0 else high
         require(low >= 0 and high < classes, f"target must lie in 0..{classes - 1}, got {wrong}")

@@ -44,7 +44,7 @@ def permutations(count: int, size: int, rng: torch.Generator) -> Tensor:
 
 @contextlib.contextmanager
 def global_seed(seed: int, *names: str | int) -> Iterator[None]:
-    """Run the body with torch's global CPU generator seeded by the named stream, then put it back."""
-    with torch.random.fork_rng(devices=[]):
+    """Run the body with torch's global generators, of the CPU and of every GPU, seeded by the named stream, then put them back."""
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(stream(seed, *names).initial_seed())
         yield

@@ -1,5 +1,6 @@
 """Names for things: one registry class for methods, mixers, models and data sets."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar
@@ -57,7 +58,10 @@ class Registry(Generic[T]):
         # Looked up once, on the first miss or listing, so that importing the library runs nobody else's code.
         group, self._entry_point_group = self._entry_point_group, None
         for point in entry_points(group=group):
-            point.load()
+            try:
+                point.load()
+            except Exception as error:
+                warnings.warn(f"{self.kind} plugin {point.name!r} ({point.value}) could not be loaded: {error}", stacklevel=3)
 
 
 def first_line(thing: object) -> str:

@@ -420,7 +420,6 @@ def test_mndcg_method_of_an_overconfident_network_is_negative_in_the_paper_and_n
     torch.nn.init.normal_(net.fc.weight, std=1e4, generator=random.stream(0))  # every confidence is all but 1
     symmetric, paper = (step(RankMixupMNDCG(ratio=ratio), net)[0].terms["ranking"].item() for ratio in RATIOS)
     assert paper < 0 < symmetric
-    assert symmetric == pytest.approx(1 - 1 / (1 - paper), abs=0.05)  # equal but for the mean over samples
 
 
 METHODS = [RankMixupMRL(margin=0.5), RankMixupMRL(num_mixes=2, space="probability"), RankMixupMNDCG(), RankMixupMNDCG(relevance="lambda")]

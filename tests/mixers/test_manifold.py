@@ -6,7 +6,7 @@ from torch import nn
 
 from rankmixup import random
 from rankmixup.errors import InvalidInput
-from rankmixup.mixers import ManifoldMixup, mixup, stage_names
+from rankmixup.mixers import ManifoldMixup, Mixup, stage_names
 from tests.oracles import ConvNet, images, unchecked
 
 X = images(5, torch.float64)
@@ -20,6 +20,11 @@ def mix(net, rng=None, *, num_mixes=2, raw=True, **fields):
     return ManifoldMixup(**fields)(net, X, rng, num_mixes=num_mixes, raw=raw, lam=LAM[:num_mixes], partner=PARTNER[:num_mixes])
 
 
+def interpolated(features, lam, partner):
+    lam = lam.double().reshape(*lam.shape, *[1] * (features.ndim - 1))
+    return lam * features + (1 - lam) * features[partner]
+
+
 def by_hand(net, layer):
     """Mixed logits of a network without BatchNorm, one mix at a time, with the network's parts called one by one."""
     head = nn.Sequential(net.pool, nn.Flatten(), net.fc)
@@ -27,10 +32,10 @@ def by_hand(net, layer):
     for lam, partner in zip(LAM, PARTNER, strict=True):
         features = net.layer1(X)
         if layer == "layer1":
-            features = mixup(features, lam, partner)
+            features = interpolated(features, lam, partner)
         features = net.layer2(features)
         if layer == "layer2":
-            features = mixup(features, lam, partner)
+            features = interpolated(features, lam, partner)
         logits.append(head(features))
     return torch.stack(logits)
 
@@ -64,8 +69,8 @@ def test_layers_give_different_logits(net):
 def test_at_the_last_stage_it_is_interpolation_of_logits(net):
     """Behind it there is only averaging and an affine map, and both commute with a convex combination."""
     logits = net(X)
-    torch.testing.assert_close(mix(net, layer="last").logits, mixup(logits, LAM, PARTNER))
-    assert not torch.allclose(mix(net, layer="layer1").logits, mixup(logits, LAM, PARTNER), rtol=1e-3)
+    torch.testing.assert_close(mix(net, layer="last").logits, interpolated(logits, LAM, PARTNER))
+    assert not torch.allclose(mix(net, layer="layer1").logits, interpolated(logits, LAM, PARTNER), rtol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -99,13 +104,16 @@ def test_stages_are_declared_or_found_by_their_names():
 # What it costs
 
 
-def test_shared_and_separate_have_the_gradients_of_the_network_taken_apart(net):
+def test_shared_and_separate_agree_in_logits_and_gradients(net):
+    """Both with the network taken apart, mixed by hand."""
+
     def gradients(raw, mixed):
         return torch.autograd.grad((raw.sum(dim=0) - mixed).pow(3).sum(), list(net.parameters()))
 
     expected = gradients(net(X), by_hand(net, "layer1"))
     for forward in ("shared", "separate"):
         mixed = mix(net, forward=forward, layer="layer1")
+        torch.testing.assert_close(mixed.logits, by_hand(net, "layer1"))
         for got, want in zip(gradients(mixed.raw, mixed.logits), expected, strict=True):
             torch.testing.assert_close(got, want)
 
@@ -259,6 +267,13 @@ def test_a_compiled_network_is_mixed_or_refused_but_never_silently_raw(in_place,
 def test_an_unknown_layer_is_refused_with_the_nearest_names(net, layer, message):
     with pytest.raises(InvalidInput, match=message):
         mix(net, layer=layer)
+
+
+def test_layers_can_be_checked_before_anything_is_forwarded(net):
+    for mixer in (ManifoldMixup(), ManifoldMixup(layer="random"), ManifoldMixup(layer="layer1.0"), Mixup()):
+        mixer.check_model(net)
+    with pytest.raises(InvalidInput, match=r"^unknown layer of ConvNet 'layer9'; did you mean 'layer"):
+        ManifoldMixup(layer="random", layers=("layer1", "layer9")).check_model(net)
 
 
 @pytest.mark.parametrize("layer", ["last", "random"])

@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -19,6 +20,8 @@ class Demo:
     """Where runs are kept; finished ones are not trained again."""
     output: Path = Path("demo")
     """Where the figures go."""
+    workers: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one for each core)")] = None
+    """How many runs to train at once."""
     json: bool = False
     """Print the results as JSON on standard output, and nothing else there."""
 
@@ -27,24 +30,35 @@ def run(argv: list[str]) -> int:
     """Parse and run."""
     options = tyro.cli(Demo, args=argv, prog="rankmixup demo")
     require(options.seeds >= 1, f"seeds must be at least 1, got {options.seeds}")
+    require(options.workers is None or options.workers >= 1, f"workers must be at least 1, got {options.workers}")
 
     from rich.console import Console
 
-    from rankmixup.experiments import run_demo
+    from rankmixup.experiments import DEMO_METHODS, demo_runs, train_all
     from rankmixup.reports.demo import READING, demo_figures, demo_table
-    from rankmixup.training import Watcher
+    from rankmixup.runs import StoredRun
 
-    results = run_demo(options.seeds, options.runs, Watcher())
+    planned = demo_runs(options.seeds)
+    todo = [run for runs in planned.values() for run in runs]
+    log = Console(stderr=True)
+    done = 0
+
+    def report(stored: StoredRun) -> None:
+        nonlocal done
+        done += 1
+        test = stored.result["metrics"]["test"]
+        figures = f"accuracy {100 * test['accuracy']:.1f} %, ECE {100 * test['ece']:.1f} %"
+        log.print(
+            f"[{done}/{len(todo)}] {DEMO_METHODS[stored.run.method.name]}, seed {stored.run.seed}: {figures}", highlight=False, markup=False
+        )
+
+    log.print(f"Training {len(todo)} small networks; about a minute on two cores ...", highlight=False)
+    finished = {stored.run: stored for stored in train_all(todo, options.runs, workers=options.workers, on_done=report)}
+    results = {DEMO_METHODS[key]: [finished[run] for run in runs] for key, runs in planned.items()}
     figures = demo_figures(results, options.output)
     if options.json:
-        print(
-            json.dumps(
-                {
-                    "methods": {name: [stored.result for stored in runs] for name, runs in results.items()},
-                    "figures": [str(path) for path in figures],
-                }
-            )
-        )
+        methods = {name: [stored.result for stored in runs] for name, runs in results.items()}
+        print(json.dumps({"methods": methods, "figures": [str(path) for path in figures]}))
     else:
         console = Console()
         console.print(demo_table(results))

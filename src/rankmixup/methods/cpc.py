@@ -14,7 +14,8 @@ from rankmixup.ops import Reduction, check_batch, reduce, upcast
 
 __all__ = ["CPC", "cpc_loss"]
 
-_PAIRS_AT_ONCE = 1 << 22  # 16 MB in float32: little memory, yet few enough rounds that starting them costs nothing
+_PAIRS_AT_ONCE = 1 << 20  # 4 MB in float32: little memory, yet few enough rounds that starting them costs nothing
+_FACTORS = 64  # each at least 1/2, so their product is far from float32's least number
 
 
 def cpc_loss(
@@ -54,22 +55,28 @@ def cpc_loss(
 
 
 class _PairwiseSoftplus(torch.autograd.Function):
-    """Sum over all j and k of softplus(z_j - z_k) for each row, without ever holding all B * K^2 differences.
+    """Sum over all j and k of softplus(z_j - z_k) for each row, without ever holding all B * K^2 differences d.
 
-    The sum does not separate, but its gradient, sum_k (2 sigmoid(z_j - z_k) - 1), is no larger than z. So both are
-    accumulated over a few j at a time, and autograd is left nothing to keep.
+    The sum does not separate, but its gradient, sum_k (2 sigmoid(d_jk) - 1), is no larger than z. So both are gathered over a
+    few j at a time, and autograd is left nothing to keep. Since d_jk and d_kj both occur, softplus(d) may be replaced by
+    `|d| / 2 - log sigmoid(|d|)`: one sigmoid serves sum and gradient, and logarithms are taken of products, not of each factor.
     """
 
     @staticmethod
     def forward(ctx: Any, z: Float[Tensor, "B K"]) -> Float[Tensor, " B"]:
         batch, classes = z.shape
-        total, gradient = z.new_zeros(batch), torch.empty_like(z)
-        step = max(1, _PAIRS_AT_ONCE // z.numel())
+        # Half the sum of all |d|: in ascending order, a logit is the larger of two as often as there are logits below it.
+        total = (z.sort(dim=1).values * torch.arange(1 - classes, classes, 2, device=z.device)).sum(dim=1)
+        gradient = torch.empty_like(z)
+        step = min(max(1, _PAIRS_AT_ONCE // z.numel()), _FACTORS)
+        # One piece of memory for all rounds: asking for it anew costs more than the arithmetic.
+        memory = z.new_empty(min(step, classes), batch, classes)
         for start in range(0, classes, step):
-            part = slice(start, start + step)
-            difference = z[:, part].unsqueeze(2) - z.unsqueeze(1)  # [B, step, K]
-            total += F.softplus(difference).sum(dim=(1, 2))
-            gradient[:, part] = 2 * difference.sigmoid_().sum(dim=2) - classes
+            few = z[:, start : start + step].T
+            d = torch.sub(few.unsqueeze(2), z, out=memory[: len(few)])  # [step, B, K]
+            excess = d.sigmoid_().sub_(0.5)
+            gradient[:, start : start + step] = 2 * excess.sum(dim=2).T
+            total -= excess.abs_().add_(0.5).prod(dim=0).log().sum(dim=1)
         ctx.save_for_backward(gradient)
         return total
 

@@ -26,7 +26,7 @@ def crl_loss(
     """Cross-entropy plus `weight` times the correctness ranking loss, over pairs of each sample and the next one in the batch.
 
     With confidences p and normalised histories c (`correctness`, a constant), a sample i and its neighbour j cost
-    max(0, |c_i - c_j| - sign(c_i - c_j) (p_i - p_j)), which is 0 for equal histories; the last sample's neighbour is the first.
+    `max(0, |c_i - c_j| - sign(c_i - c_j) (p_i - p_j))`, which is 0 for equal histories; the last sample's neighbour is the first.
 
     >>> logits = torch.tensor([[0.0, 0.0], [0.0, 1.0986123]])  # confidences 1/2 and 3/4
     >>> target, correctness = torch.tensor([0, 1]), torch.tensor([1.0, 0.5])

@@ -20,7 +20,7 @@ def cross_entropy_loss(logits: Float[Tensor, "B K"], target: Int[Tensor, " B"], 
     1.3863
     """
     check_batch(logits, target)
-    return reduce(F.cross_entropy(upcast(logits), target, reduction="none"), reduction)
+    return reduce(F.cross_entropy(upcast(logits), target.long(), reduction="none"), reduction)
 
 
 @register("ce")

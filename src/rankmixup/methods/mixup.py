@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from rankmixup.errors import require
 from rankmixup.methods.base import Method, register
 from rankmixup.methods.cross_entropy import cross_entropy_loss
 from rankmixup.mixers import Mixer, Mixup
@@ -30,6 +31,7 @@ def label_mixture_loss(
     >>> round(loss.item(), 4)  # (ln 4 + ln 4/3) / 2
     0.837
     """
+    require(lam.shape == target.shape, f"lam must have the shape of target, got {list(lam.shape)} and {list(target.shape)}")
     own = cross_entropy_loss(mixed_logits, target, reduction="none")
     other = cross_entropy_loss(mixed_logits, partner_target, reduction="none")
     return reduce(lam * own + (1 - lam) * other, reduction)

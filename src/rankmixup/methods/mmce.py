@@ -29,7 +29,7 @@ def mmce_loss(
 ) -> Float[Tensor, "..."]:
     """Cross-entropy plus `weight` times the maximum mean calibration error (MMCE) of the batch.
 
-    With confidences r, correctness c (a constant to the gradient) and the kernel k_ij = exp(-|r_i - r_j| / 0.4), the `"squared"`
+    With confidences r, correctness c (a constant to the gradient) and the kernel `k_ij = exp(-|r_i - r_j| / 0.4)`, the `"squared"`
     form is 1/B^2 sum_ij (c_i - r_i)(c_j - r_j) k_ij. A sample's own loss holds its row of that sum.
 
     The `"weighted"` form splits the batch into m correct and n wrong samples: sqrt(P/m^2 + Q/n^2 - 2R/(mn)), where P, Q and R are

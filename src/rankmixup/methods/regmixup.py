@@ -61,8 +61,8 @@ class RegMixup(Method):
     `mixer.alpha` 10 is the supplement's value for every data set: most mixes are then near half and half. One forward over
     raw samples and mixes together, so that they share BatchNorm statistics, as released.
 
-    **Deviation:** `weighting="half"` halves both terms, as the release does; `"sum"` is the published CE + eta MCE, twice as
-    large for eta 1. The release's own alpha is 20 for CIFAR-10 and 10 for CIFAR-100.
+    **Deviation:** `weighting="half"` halves both terms, as the release does; `"sum"` is CE + eta MCE, which is how RegMixup's
+    own paper is remembered to have it and twice as large for eta 1. The release's own alpha is 20 for CIFAR-10 and 10 for CIFAR-100.
     """
 
     mixer: Mixer = Mixup(alpha=10.0, forward="joint")

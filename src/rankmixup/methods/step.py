@@ -10,6 +10,7 @@ from rankmixup import random
 from rankmixup.errors import InvalidInput, require
 from rankmixup.methods.base import Method
 from rankmixup.methods.cross_entropy import cross_entropy_loss
+from rankmixup.ops import check_target
 from rankmixup.types import Batch, Context, StepOutput
 
 __all__ = ["Objective", "TrainStep", "objective"]
@@ -21,18 +22,16 @@ class Objective(nn.Module):
     In `eval()` mode it is plain cross-entropy on the raw samples: nothing is mixed, nothing is drawn.
     """
 
-    steps: Tensor
-
     def __init__(self, method: Method, ctx: Context):
         super().__init__()
         self.method = method
         self.state = ctx.state
         self._ctx = ctx
         self.epoch = 0
-        self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+        self.steps = 0
 
     def forward(self, model: nn.Module, x: Tensor, y: Int[Tensor, " B"], index: Int[Tensor, " B"] | None = None) -> StepOutput:
-        if isinstance(model, nn.parallel.DistributedDataParallel):
+        if isinstance(getattr(model, "_orig_mod", model), nn.parallel.DistributedDataParallel):
             raise InvalidInput(
                 "model must not be wrapped in DistributedDataParallel, since a step forwards it more than once; "
                 "wrap rankmixup.TrainStep(model, objective) instead and call that"
@@ -41,16 +40,22 @@ class Objective(nn.Module):
             logits = model(x)
             return StepOutput(cross_entropy_loss(logits, y), logits, {})
         base = self._ctx
-        ctx = Context(base.rng, base.num_classes, base.class_counts, self.state, self.epoch, int(self.steps))
-        output = self.method(model, Batch(x, y, index), ctx)
+        check_target(y, len(x), base.num_classes)  # before a forward changes anything
+        ctx = Context(base.rng, base.num_classes, base.class_counts, self.state, self.epoch, self.steps)
+        output = self.method(model, Batch(x, y.long(), index), ctx)
         self.steps += 1
         return output
 
     def get_extra_state(self) -> Tensor:
-        return self._ctx.rng.get_state()
+        """Epoch, step and random stream as one tensor of bytes, which every checkpoint format can hold."""
+        counters = torch.tensor([self.epoch, self.steps]).view(torch.uint8)
+        return torch.cat([counters, self._ctx.rng.get_state()])
 
     def set_extra_state(self, state: Tensor) -> None:
-        self._ctx.rng.set_state(state.cpu())
+        """Continue where the saved objective stood."""
+        counters, stream = state.cpu().split([16, len(state) - 16])
+        self.epoch, self.steps = counters.clone().view(torch.long).tolist()
+        self._ctx.rng.set_state(stream.clone())
 
 
 def objective(
@@ -89,6 +94,12 @@ class TrainStep(nn.Module):
         super().__init__()
         self.model = model
         self._objective = (objective,)
+
+    def train(self, mode: bool = True) -> "TrainStep":
+        """Set the mode of the objective too, which is not among the registered modules."""
+        self.objective.train(mode)
+        super().train(mode)
+        return self
 
     @property
     def objective(self) -> Objective:

@@ -89,7 +89,7 @@ def bin_top_label(confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"],
 def expected_calibration_error(
     probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = False
 ) -> Float[Tensor, ""]:
-    """Expected calibration error, Eq. (15): mean over samples of |confidence - accuracy| of their bin.
+    """Expected calibration error, Eq. (15): mean over samples of `|confidence - accuracy|` of their bin.
 
     >>> probs = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]])
     >>> round(expected_calibration_error(probs, torch.tensor([0, 0, 0, 1])).item(), 4)  # (|.9 - 1| + |.6 - .5|) / 2
@@ -101,7 +101,7 @@ def expected_calibration_error(
 def maximum_calibration_error(
     probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = False
 ) -> Float[Tensor, ""]:
-    """Largest |confidence - accuracy| of any bin that is not empty."""
+    """Largest `|confidence - accuracy|` of any bin that is not empty."""
     return bin_top_label(*top_label(probs, target, from_logits=from_logits), num_bins).mce()
 
 

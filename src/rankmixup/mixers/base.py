@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -73,6 +73,13 @@ class Mixer(Configured):
         """How many samples enter the network for each raw sample."""
 
 
+def checked_logits(logits: Any, rows: int) -> Tensor:
+    """What a model returned, if it is one tensor with a row for each sample that went in."""
+    got = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+    require(isinstance(got, list) and got[:1] == [rows], f"a model must return one tensor of logits with {rows} rows, got {got}")
+    return logits
+
+
 @dataclass(frozen=True)
 class InputMixer(Mixer):
     """A mixer that mixes inputs, so that the network sees nothing but ordinary batches."""
@@ -86,12 +93,13 @@ class InputMixer(Mixer):
 
     def forward_mixed(self, model: nn.Module, x: Tensor, rng: torch.Generator, raw: bool, lam: Tensor, partner: Tensor) -> Mixed:
         mixed, lam = self.mix(x, rng, lam, partner)
+        raw_logits: Tensor | None
         if raw and self.forward == "joint":
-            both = model(torch.cat([x, mixed]))
-            raw_logits, mixed_logits = both[: len(x)], both[len(x) :]
+            both = checked_logits(model(torch.cat([x, mixed])), len(x) + len(mixed))
+            raw_logits, mixed_logits = both.split([len(x), len(mixed)])
         else:
-            raw_logits = model(x) if raw else None
-            mixed_logits = model(mixed)
+            raw_logits = checked_logits(model(x), len(x)) if raw else None
+            mixed_logits = checked_logits(model(mixed), len(mixed))
         return Mixed(raw_logits, mixed_logits.unflatten(0, lam.shape), lam, partner)
 
     def forwarded(self, num_mixes: int, raw: bool) -> int:

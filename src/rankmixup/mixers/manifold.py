@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rankmixup.errors import InvalidInput, require, unknown_name
-from rankmixup.mixers.base import Mixer, register
+from rankmixup.mixers.base import Mixer, checked_logits, register
 from rankmixup.mixers.mixup import mixup
 from rankmixup.types import Mixed
 
@@ -44,7 +44,7 @@ class ManifoldMixup(Mixer):
     def forward_mixed(self, model: nn.Module, x: Tensor, rng: torch.Generator, raw: bool, lam: Tensor, partner: Tensor) -> Mixed:
         layer = self._pick(model, rng)
         shared = raw and self.forward == "shared"
-        raw_logits = model(x) if raw and not shared else None
+        raw_logits = checked_logits(model(x), len(x)) if raw and not shared else None
         logits = self._forward_hooked(model, layer, x, lam, partner, with_raw=shared)
         if shared:
             raw_logits, logits = logits[: len(x)], logits[len(x) :]
@@ -85,7 +85,7 @@ class ManifoldMixup(Mixer):
 
         handle = _layer(model, layer).register_forward_hook(mix)
         try:
-            logits: Tensor = model(x)
+            logits = model(x)
         finally:
             handle.remove()
         # A hook put on a compiled model is skipped without a word; raw logits would then pass for mixed ones.
@@ -94,7 +94,7 @@ class ManifoldMixup(Mixer):
             f"layer {layer!r} must run exactly once in a forward to be mixed behind, it ran {fired} times"
             + (" (a compiled model skips hooks: give the model before torch.compile)" if fired == 0 else ""),
         )
-        return logits
+        return checked_logits(logits, (len(lam) + with_raw) * len(x))
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:

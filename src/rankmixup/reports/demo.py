@@ -29,7 +29,11 @@ def demo_table(results: dict[str, list[StoredRun]]) -> Table:
         scaled = [run.result["temperature"]["nll"]["test"]["ece"] for run in stored]
         rows[name] = [*([metrics[key] for metrics in test] for key in keys.values()), scaled]
     seeds = max(len(stored) for stored in results.values())
-    return seeds_table(f"digits, test set, %, mean ± standard deviation over {seeds} seeds", [*keys, "ECE after T"], rows)
+    return seeds_table(
+        "digits, test set, %, " + (f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "one seed"),
+        [*keys, "ECE after T"],
+        rows,
+    )
 
 
 def demo_figures(results: dict[str, list[StoredRun]], output: Path) -> list[Path]:

@@ -2,8 +2,12 @@ import platform
 
 import torch
 
-from benchmarks import training_step
+from benchmarks import methods, training_step
+from rankmixup.training import keep_freed_memory
 
-print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {platform.machine()}")
-print(f"Training step, ResNet-8, N = {training_step.N}, K = {training_step.K}, {training_step.SIZE}x{training_step.SIZE} pixels:")
+kept = "freed memory kept, as in rankmixup train" if keep_freed_memory() else "freed memory returned"
+print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {platform.machine()}, {kept}")
+print(f"\nTraining step, ResNet-8, N = {training_step.N}, K = {training_step.K}, {training_step.SIZE}x{training_step.SIZE} pixels:")
 print("\n".join(training_step.main()))
+print("\nEvery method:")
+print("\n".join(methods.main()))

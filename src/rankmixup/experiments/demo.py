@@ -13,8 +13,8 @@ __all__ = ["DEMO_METHODS", "demo_runs"]
 DEMO_METHODS = {
     "ce": "cross-entropy",
     "mixup": "Mixup",
-    "rankmixup-mrl": "RankMixup (MRL)",
-    "rankmixup-mndcg": "RankMixup (M-NDCG)",
+    "rankmixup-mrl": "RankMixup MRL",
+    "rankmixup-mndcg": "RankMixup M-NDCG",
 }
 """Registry key to the name in tables and figures."""
 

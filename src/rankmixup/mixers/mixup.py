@@ -24,7 +24,9 @@ def mixup(x: Float[Tensor, "B ..."], lam: Float[Tensor, "*M B"], partner: Int[Te
         f"lam and partner must have one shape that ends in B = {len(x)}, got {list(lam.shape)} and {list(partner.shape)}",
     )
     weight = lam.to(x.dtype).reshape(*lam.shape, *[1] * (x.ndim - 1))
-    return torch.lerp(x[partner], x, weight)
+    # index_select and not x[partner]: its backward adds whole samples, where indexing's adds element by element.
+    others = x.index_select(0, partner.flatten()).unflatten(0, partner.shape)
+    return torch.lerp(others, x, weight)
 
 
 @register("mixup")

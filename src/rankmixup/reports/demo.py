@@ -15,9 +15,11 @@ from rankmixup.runs.files import read_npz
 __all__ = ["READING", "demo_figures", "demo_table"]
 
 READING = (
-    "Read: a hatched gap below the diagonal is overconfidence, above it underconfidence; RankMixup's hypothesis holds where "
-    "confidence rises with λ and raw samples (open markers) come out on top."
+    "ECE, T: after temperature scaling, fitted by NLL on validation. In the figures a hatched gap below the diagonal is "
+    "overconfidence, above it underconfidence; RankMixup's hypothesis holds where confidence rises with λ and raw samples "
+    "(open markers) come out on top."
 )
+"""What to read from table and figures, in one line."""
 
 
 def demo_table(results: dict[str, list[StoredRun]]) -> Table:
@@ -31,7 +33,7 @@ def demo_table(results: dict[str, list[StoredRun]]) -> Table:
     seeds = max(len(stored) for stored in results.values())
     return seeds_table(
         "digits, test set, %, " + (f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "one seed"),
-        [*keys, "ECE after T"],
+        [*keys, "ECE, T"],
         rows,
     )
 

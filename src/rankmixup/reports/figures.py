@@ -83,7 +83,7 @@ def _reliability(axes: "Axes", name: str, bins: Bins) -> None:
     )
     axes.plot([0, 1], [0, 1], color="black", linewidth=1, linestyle="--", label="calibrated")
     axes.set(xlim=(0, 1), ylim=(0, 1), xticks=[0, 0.25, 0.5, 0.75, 1], xticklabels=["0", ".25", ".5", ".75", "1"])
-    axes.set_title(f"{name}\nECE {100 * bins.ece():.1f} %", fontsize=10)
+    axes.set_title(f"{name}\npooled ECE {100 * bins.ece():.1f} %", fontsize=10)
 
 
 def _histogram(axes: "Axes", bins: Bins) -> None:

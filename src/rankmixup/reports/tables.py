@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -44,10 +45,10 @@ def _shown(key: str, entry: dict[str, Any]) -> str:
 
 def seeds_table(title: str, columns: Sequence[str], rows: dict[str, Sequence[Sequence[float]]]) -> Table:
     """Mean and spread over seeds: one row for each method, one list of fractions for each column."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("method")
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False, collapse_padding=True)
+    table.add_column("method", no_wrap=True)
     for column in columns:
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True, min_width=8)
     for name, cells in rows.items():
         table.add_row(name, *[_mean_and_spread(values) for values in cells])
     return table
@@ -58,7 +59,7 @@ def _mean_and_spread(values: Sequence[float]) -> str:
     if len(values) == 1:
         return f"{100 * mean:.1f}"
     deviation = (sum((value - mean) ** 2 for value in values) / (len(values) - 1)) ** 0.5
-    return f"{100 * mean:.1f} ± {100 * deviation:.1f}"
+    return f"{100 * mean:.1f} ±{100 * deviation:.1f}"
 
 
 def listing(kind: str, summaries: dict[str, str]) -> Table:

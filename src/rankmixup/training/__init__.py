@@ -1,6 +1,7 @@
 """Training: the loop, on one device or many."""
 
 from rankmixup.training.loop import is_first_process, train
+from rankmixup.training.memory import keep_freed_memory
 from rankmixup.training.progress import Silent, Watcher
 
-__all__ = ["Silent", "Watcher", "is_first_process", "train"]
+__all__ = ["Silent", "Watcher", "is_first_process", "keep_freed_memory", "train"]

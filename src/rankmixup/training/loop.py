@@ -7,6 +7,7 @@ from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from rankmixup.runs import Run, StoredRun, environment
 from rankmixup.runs.files import write_json
+from rankmixup.training.memory import keep_freed_memory
 from rankmixup.training.progress import Silent
 from rankmixup.training.trainer import Trainer
 
@@ -32,6 +33,8 @@ def train(
 
 
 def _train(fabric: Fabric, store: StoredRun, data_root: Path | None, watcher: Silent) -> None:
+    if fabric.device.type == "cpu":
+        keep_freed_memory()
     dataset = store.run.data.load(data_root)
     trainer = Trainer(fabric, store, dataset)
     # Only now, when everything that can be wrong with the request has had its chance to be.

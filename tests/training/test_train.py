@@ -1,4 +1,5 @@
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -72,7 +73,8 @@ def test_kill_9_at_any_moment_loses_nothing(tmp_path):
     command = [sys.executable, "-c", code, json.dumps(run.to_dict()), str(tmp_path / "killed")]
     last = tmp_path / "killed" / run.id / "checkpoints" / "last.pt"
     for kills in range(2):
-        process = subprocess.Popen(command)
+        # As many threads as here: sums over another number of them round differently.
+        process = subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())})
         deadline = time.monotonic() + 120
         stamp = last.stat().st_mtime_ns if kills else 0
         while not last.exists() or last.stat().st_mtime_ns == stamp:

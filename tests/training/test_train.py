@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ import rankmixup as rm
 from rankmixup.data import Digits
 from rankmixup.errors import InvalidInput, WorkFailed
 from rankmixup.methods import RankMixupMNDCG
-from rankmixup.runs import StoredRun
+from rankmixup.runs import RECIPES, StoredRun
 from rankmixup.training import Silent
 from rankmixup.training.checkpoint import load_checkpoint
 
@@ -164,12 +165,32 @@ def test_a_batch_with_one_sample_left_over_trains(tmp_path):
 
 @pytest.mark.dist
 @pytest.mark.parametrize("method", ["rankmixup-mndcg", "crl"])
-def test_two_processes_train_and_resume(method, tmp_path):
-    command = [sys.executable, "-m", "rankmixup", "train", method, "--model", "mlp", "--data.train-size", "101", "--epochs", "2"]
+def test_two_processes_train_and_predict_exactly(method, tmp_path):
+    command = [sys.executable, "-m", "rankmixup", "train", method, "--model", "resnet8", "--data.train-size", "101", "--epochs", "2"]
     command += ["--accelerator", "cpu", "--devices", "2", "--runs", str(tmp_path), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["state"] == "finished"
     stored = StoredRun.open(tmp_path / result["id"])
-    assert np.array_equal(np.load(stored.predictions_path("test"))["labels"], stored.run.data.load().test.y)
+    test = stored.run.data.load().test
+    with np.load(stored.predictions_path("test")) as arrays:
+        assert np.array_equal(arrays["labels"], test.y)
+        stored_logits = arrays["logits"]
+    # What two processes stored is what one process computes from the checkpoint: nothing padded, doubled or out of order.
+    model = rm.build_model(stored.run.model, num_classes=10, image_size=8, in_channels=1)
+    model.load_state_dict(load_checkpoint(stored.checkpoints / "best.pt")["model"])
+    with torch.no_grad():
+        np.testing.assert_allclose(stored_logits, model.eval()(test.x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.dist
+def test_a_run_is_not_resumed_on_another_number_of_processes(tmp_path):
+    command = [sys.executable, "-m", "rankmixup", "train", "ce", "--model", "mlp", "--epochs", "2", "--accelerator", "cpu"]
+    command += ["--runs", str(tmp_path), "--json"]
+    run = rm.Run("ce", model="mlp", optimisation=dataclasses.replace(RECIPES["digits"], epochs=2))
+    with pytest.raises(KeyboardInterrupt):
+        rm.train(run, runs=tmp_path, watcher=StopAfter(1))
+    done = subprocess.run([*command, "--devices", "2"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2
+    assert "must be resumed on as many processes as it was begun on, 1, got 2" in done.stderr

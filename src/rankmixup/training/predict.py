@@ -17,6 +17,10 @@ _CHUNK = 512
 @torch.no_grad()
 def predict(fabric: Fabric, model: nn.Module, x: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
     """Logits of `x` in evaluation mode, on the CPU in float32; each process forwards its share, none is padded or counted twice."""
+    if fabric.world_size > 1:
+        # Each process has gathered BatchNorm statistics of its own since DDP last made them the first one's, which is what is saved.
+        for buffer in model.buffers():
+            torch.distributed.broadcast(buffer, 0)
     was_training = model.training
     model.eval()
     mine = x[fabric.global_rank :: fabric.world_size]

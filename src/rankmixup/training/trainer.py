@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rankmixup import methods, random
 from rankmixup.data import Dataset, shuffled_batches
-from rankmixup.errors import WorkFailed
+from rankmixup.errors import WorkFailed, require
 from rankmixup.metrics import all_metrics
 from rankmixup.models import build_model
 from rankmixup.runs import Scores, StoredRun
@@ -89,6 +89,11 @@ class Trainer:
         path = self.store.checkpoints / "last.pt"
         if path.exists():
             state = load_checkpoint(path)
+            processes = len(state["objective"])
+            require(
+                processes == self.fabric.world_size,
+                f"run {self.store.path} must be resumed on as many processes as it was begun on, {processes}, got {self.fabric.world_size}",
+            )
             self.model.load_state_dict(state["model"])
             self.optimiser.load_state_dict(state["optimiser"])
             self.schedule.load_state_dict(state["schedule"])

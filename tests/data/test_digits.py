@@ -17,14 +17,14 @@ def test_splits_are_fixed_disjoint_and_stratified():
     for split in (one.train, one.val, one.test):
         counts = torch.bincount(split.y, minlength=10)
         assert counts.max() - counts.min() <= 0.1 * len(split)
-    assert (len(one.train), len(one.val), len(one.test)) == (400, 400, 997)
+    assert (len(one.train), len(one.val), len(one.test)) == (700, 400, 697)
 
 
 def test_shapes_names_and_counts():
     data = Digits().load()
     assert (data.num_classes, data.image_size, data.in_channels) == (10, 8, 1)
     assert data.class_names == tuple("0123456789")
-    assert data.class_counts.sum() == 400
+    assert data.class_counts.sum() == 700
 
 
 def test_noise_is_what_it_says():

@@ -52,7 +52,7 @@ def run(argv: list[str]) -> int:
             f"[{done}/{len(todo)}] {DEMO_METHODS[stored.run.method.name]}, seed {stored.run.seed}: {figures}", highlight=False, markup=False
         )
 
-    log.print(f"Training {len(todo)} small networks; about a minute on two cores ...", highlight=False)
+    log.print(f"Training {len(todo)} small networks; a minute or two on two cores ...", highlight=False)
     finished = {stored.run: stored for stored in train_all(todo, options.runs, workers=options.workers, on_done=report)}
     results = {DEMO_METHODS[key]: [finished[run] for run in runs] for key, runs in planned.items()}
     figures = demo_figures(results, options.output)

@@ -54,8 +54,8 @@ class Optimisation(Configured):
 
 RECIPES: dict[str, Optimisation] = {
     # Ours: long enough for cross-entropy to fit the training set, short enough for a demonstration.
-    "digits": Optimisation(epochs=40, batch_size=64, milestones=(20, 30)),
-    "synthetic": Optimisation(epochs=40, batch_size=64, milestones=(20, 30)),
+    "digits": Optimisation(epochs=30, batch_size=64, milestones=(15, 22)),
+    "synthetic": Optimisation(epochs=30, batch_size=64, milestones=(15, 22)),
 }
 """How each data set is trained unless the run says otherwise; the paper's CIFAR recipe for all others."""
 

@@ -1,0 +1,38 @@
+"""Every method learns: with its defaults, from the command line, it is about as accurate as cross-entropy."""
+
+import contextlib
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from rankmixup.cli.main import main
+from rankmixup.methods import Method
+
+SEEDS = range(3)
+LONG_TAILED = {"remix": 10, "unimix": 10}
+"""Methods made for long tails, and the imbalance to train them with."""
+
+
+def accuracy(method: str, imbalance: int, runs: Path) -> float:
+    """Mean test accuracy over the seeds; a run that another test has trained is not trained again."""
+    total = 0.0
+    for seed in SEEDS:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            assert main(["train", method, "--data.imbalance", str(imbalance), "--seed", str(seed), "--runs", str(runs), "--json"]) == 0
+        total += json.loads(out.getvalue())["metrics"]["test"]["accuracy"]
+    return total / len(SEEDS)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("learning")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [name for name in Method.registry if name != "ce"])
+def test_accuracy_is_within_three_points_of_cross_entropy(method, runs):
+    imbalance = LONG_TAILED.get(method, 1)
+    assert accuracy(method, imbalance, runs) >= accuracy("ce", imbalance, runs) - 0.03

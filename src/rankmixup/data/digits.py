@@ -20,9 +20,9 @@ _VAL_SIZE = 400
 class Digits(DataSource):
     """1,797 handwritten digits of 8x8 pixels, embedded in scikit-learn, with noise on the pixels.
 
-    The digits as they come are too easy for any network to be visibly miscalibrated. With noise as strong as here, cross-entropy
-    overfits and its ECE stands far above its noise floor; with fewer training images accuracies would differ too much from seed to seed. The splits are stratified
-    and, like the noise, always the same.
+    The digits as they come are too easy for any network to be visibly miscalibrated. With noise as strong as here,
+    cross-entropy overfits and its ECE stands far above its noise floor; with fewer training images, accuracies would differ
+    too much from seed to seed. The splits are stratified and, like the noise, always the same.
     """
 
     train_size: int = 700

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from rankmixup import functional, methods, metrics, mixers, posthoc
+    from rankmixup import data, errors, functional, methods, metrics, mixers, models, posthoc, runs, training, types
     from rankmixup.methods import Objective, TrainStep, objective
     from rankmixup.models import build_model
     from rankmixup.reports import evaluate
@@ -26,7 +26,7 @@ _HOME = {
     "objective": "methods",
     "train": "training",
 }
-_MODULES = ("functional", "methods", "metrics", "mixers", "posthoc")
+_MODULES = ("data", "errors", "functional", "methods", "metrics", "mixers", "models", "posthoc", "runs", "training", "types")
 
 __all__ = [
     "Objective",
@@ -35,14 +35,20 @@ __all__ = [
     "TrainStep",
     "__version__",
     "build_model",
+    "data",
+    "errors",
     "evaluate",
     "functional",
     "methods",
     "metrics",
     "mixers",
+    "models",
     "objective",
     "posthoc",
+    "runs",
     "train",
+    "training",
+    "types",
 ]
 
 

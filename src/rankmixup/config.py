@@ -64,7 +64,10 @@ class Configured(ABC):  # noqa: B024 - subclasses have the abstract methods
         for key in data:
             if key not in hints:
                 raise unknown_name(f"field of {target.__name__}", key, hints)
-        return target(**{key: _revived(hints[key], value) for key, value in data.items()})
+        try:
+            return target(**{key: _revived(hints[key], value) for key, value in data.items()})
+        except TypeError as error:
+            raise InvalidInput(f"{target.__name__} must be described by all its fields, got {sorted(data)} ({error})") from None
 
     def content_hash(self) -> str:
         """Hexadecimal SHA-256 of the canonical JSON form: equal objects, equal hash, on every machine."""

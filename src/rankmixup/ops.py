@@ -43,8 +43,8 @@ def confidence(logits: Float[Tensor, "*batch K"]) -> Float[Tensor, "*batch"]:
     return torch.exp(max_logit(logits) - logits.logsumexp(dim=-1))
 
 
-def check_batch(logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> None:
-    """Refuse logits and targets that do not belong together.
+def check_batch(logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
+    """Refuse logits and targets that do not belong together; gives back the targets as 64-bit integers, which torch insists on.
 
     The range of the labels is read only on the CPU: on a GPU it would stall every step, and the device asserts it anyway.
     """
@@ -52,6 +52,7 @@ def check_batch(logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> None
     require(logits.ndim == 2, f"logits must have shape [B, K], got {list(logits.shape)}")
     require(logits.shape[0] > 0, "logits must hold at least one sample, got an empty batch")
     check_target(target, len(logits), logits.shape[1])
+    return target.long()
 
 
 def check_target(target: Int[Tensor, " B"], size: int, classes: int) -> None:

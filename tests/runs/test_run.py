@@ -6,6 +6,7 @@ from rankmixup import Optimisation, Run
 from rankmixup.data import Digits
 from rankmixup.errors import InvalidInput
 from rankmixup.methods import Method, RankMixupMRL
+from tests.oracles import unchecked
 
 
 def test_names_and_objects_are_the_same_run():
@@ -47,6 +48,13 @@ def test_json_round_trip(method):
 def test_bad_input(arguments, message):
     with pytest.raises(InvalidInput, match=message):
         Run(**arguments)
+
+
+@pytest.mark.parametrize("described", [{}, {"method": {"name": "ce"}, "data": 5}, {"method": 3}, {"method": {}}])
+def test_a_description_that_is_none_is_refused_in_a_sentence(described):
+    with unchecked(), pytest.raises(InvalidInput) as caught:
+        Run.from_dict(described)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

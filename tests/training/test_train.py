@@ -145,10 +145,31 @@ def test_a_checkpoint_that_is_not_ours_is_refused_not_executed(tmp_path):
     mark = tmp_path / "mark"
     torch.save({"model": Bomb(mark)}, tmp_path / "bomb.pt")
     (tmp_path / "cut.pt").write_bytes((tmp_path / "bomb.pt").read_bytes()[:100])
-    for name in ("bomb.pt", "cut.pt"):
+    (tmp_path / "text.pt").write_text("junk")
+    for name in ("bomb.pt", "cut.pt", "text.pt"):
         with pytest.raises(WorkFailed, match="cannot be read"):
             load_checkpoint(tmp_path / name)
     assert not mark.exists()
+
+
+@pytest.mark.parametrize("content", [b"junk", b""])
+def test_a_damaged_checkpoint_is_refused_and_nothing_is_rewritten(content, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        rm.train(short(), runs=tmp_path, watcher=StopAfter(2))
+    path = tmp_path / short().id
+    (path / "checkpoints" / "last.pt").write_bytes(content)
+    before = {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in path.rglob("*") if file.is_file()}
+    with pytest.raises(WorkFailed, match="cannot be read"):
+        rm.train(short(), runs=tmp_path)
+    assert {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in path.rglob("*") if file.is_file()} == before
+
+
+def test_a_checkpoint_of_something_else_is_refused(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        rm.train(short(), runs=tmp_path, watcher=StopAfter(1))
+    torch.save({"weights": torch.zeros(2)}, tmp_path / short().id / "checkpoints" / "last.pt")
+    with pytest.raises(WorkFailed, match="is not one of ours: it holds \\['weights'\\]"):
+        rm.train(short(), runs=tmp_path)
 
 
 def test_an_unwritable_place_is_refused(tmp_path):

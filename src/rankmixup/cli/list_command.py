@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import tyro
 
+from rankmixup.cli.parsing import parse
+
 
 @dataclass
 class List:
@@ -19,7 +21,7 @@ class List:
 
 def run(argv: list[str]) -> int:
     """Parse and run."""
-    options = tyro.cli(List, args=argv, prog="rankmixup list")
+    options = parse(List, argv, prog="rankmixup list")
 
     from rich.console import Console
 

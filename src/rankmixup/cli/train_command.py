@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from rankmixup.cli.parsing import parse
 from rankmixup.errors import InvalidInput, require
 
 if TYPE_CHECKING:
@@ -73,8 +74,9 @@ then --mixer.FIELD and --data.FIELD. An interrupted run continues with the same 
 
 def run(argv: list[str]) -> int:
     """Parse and run."""
-    if not argv or argv[0] in ("-h", "--help"):
-        tyro.cli(Options, args=["--help"], prog="rankmixup train METHOD", description=_DESCRIPTION)
+    require(len(argv) > 0, "METHOD must be given, a name from 'rankmixup list methods', got nothing")
+    if argv[0] in ("-h", "--help"):
+        parse(Options, ["--help"], prog="rankmixup train METHOD", description=_DESCRIPTION)
     if argv[0] == "--resume" or argv[0].startswith("--resume="):
         the_run, options = _resumed(argv)
     else:
@@ -117,7 +119,7 @@ def _resumed(argv: list[str]) -> tuple["Run", Options]:
         json: bool = False
         """Print the result as one JSON object on standard output, and nothing else there."""
 
-    given = tyro.cli(Resume, args=argv, prog="rankmixup train")
+    given = parse(Resume, argv, prog="rankmixup train")
 
     from rankmixup.runs import StoredRun
 
@@ -161,7 +163,7 @@ def _parse(method: "Method", data: "DataSource", argv: list[str]) -> tuple["Meth
         parts.append(("data", type(data), data))
     command = dataclasses.make_dataclass("Train", [(name, kind, dataclasses.field(default=default)) for name, kind, default in parts])
     summary = inspect.getdoc(method) or ""
-    parsed: Any = tyro.cli(command, args=argv, prog=f"rankmixup train {method.name}", description=f"{summary}\n\n{_DESCRIPTION}")
+    parsed: Any = parse(command, argv, prog=f"rankmixup train {method.name}", description=f"{summary}\n\n{_DESCRIPTION}")
     return getattr(parsed, "method", method), getattr(parsed, "data", data), parsed.options
 
 
@@ -177,9 +179,9 @@ def _with_mixer(method: "Method", name: str | None) -> "Method":
     kind = Mixer.registry[name]
     if kind is type(current):
         return method
-    mixer = kind()
+    mixer = kind(lam_mode=current.lam_mode)
     if isinstance(mixer, InputMixer) and isinstance(current, InputMixer):
-        mixer = dataclasses.replace(mixer, lam_mode=current.lam_mode, forward=current.forward)
+        mixer = dataclasses.replace(mixer, forward=current.forward)
     return dataclasses.replace(method, mixer=mixer)  # type: ignore[call-arg]
 
 

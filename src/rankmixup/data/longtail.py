@@ -19,7 +19,9 @@ def long_tail_counts(largest: int, num_classes: int, imbalance: float) -> list[i
     """
     require(imbalance >= 1, f"imbalance must be at least 1, got {imbalance}")
     require(num_classes >= 2, f"a long tail needs at least 2 classes, got {num_classes}")
-    return [int(largest * imbalance ** (-label / (num_classes - 1))) for label in range(num_classes)]
+    counts = [int(largest * imbalance ** (-label / (num_classes - 1))) for label in range(num_classes)]
+    require(counts[-1] >= 1, f"imbalance must leave the rarest class a sample, so be at most {largest}, got {imbalance}")
+    return counts
 
 
 def long_tailed(dataset: Dataset, imbalance: float) -> Dataset:

@@ -33,6 +33,9 @@ class Method(Configured):
         """How many samples enter the network in a step for each sample of the batch."""
         return 1
 
+    def check_task(self, num_classes: int) -> None:
+        """Raise `InvalidInput` if this method cannot train a task of `num_classes` classes."""
+
     def check_model(self, model: nn.Module) -> None:
         """Raise `InvalidInput` if this method cannot train `model`, for instance for want of a layer that it names."""
         for field in dataclasses.fields(self):

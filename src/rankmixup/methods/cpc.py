@@ -42,9 +42,9 @@ def cpc_loss(
     1.9755
     """
     _check_weights(discrimination, exclusion)
-    check_batch(logits, target)
+    target = check_batch(logits, target)
     classes = logits.shape[1]
-    require(classes >= 3, f"logits must have at least 3 classes, so that two are left beside the true one, got {classes}")
+    _check_classes(classes)
     logits = upcast(logits)
     column = torch.arange(classes - 1, device=logits.device)
     own = target.unsqueeze(1)
@@ -88,6 +88,10 @@ class _PairwiseSoftplus(torch.autograd.Function):
         return grad_output.unsqueeze(1) * gradient
 
 
+def _check_classes(classes: int) -> None:
+    require(classes >= 3, f"logits must have at least 3 classes, so that two are left beside the true one, got {classes}")
+
+
 def _check_weights(discrimination: float, exclusion: float) -> None:
     require(discrimination >= 0, f"discrimination must be at least 0, got {discrimination}")
     require(exclusion >= 0, f"exclusion must be at least 0, got {exclusion}")
@@ -108,6 +112,9 @@ class CPC(LossMethod):
 
     def check(self) -> None:
         _check_weights(self.discrimination, self.exclusion)
+
+    def check_task(self, num_classes: int) -> None:
+        _check_classes(num_classes)
 
     def loss(self, logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
         return cpc_loss(logits, target, discrimination=self.discrimination, exclusion=self.exclusion)

@@ -9,6 +9,7 @@ from torch import Tensor, distributed, nn
 from rankmixup.errors import InvalidInput, require
 from rankmixup.methods.base import Method, register
 from rankmixup.methods.cross_entropy import cross_entropy_loss
+from rankmixup.mixers.base import checked_logits
 from rankmixup.ops import Reduction, confidence, reduce, upcast
 from rankmixup.types import Batch, Context, StepOutput
 
@@ -116,7 +117,7 @@ class CRL(Method):
         if not isinstance(history, CorrectnessHistory):
             raise InvalidInput(f"crl needs the history that its initial_state makes as the state of the step, got {type(history).__name__}")
         index = _checked_index(batch, history)
-        logits = model(batch.x)
+        logits = checked_logits(model(batch.x), len(batch.x))
         correctness = history.normalised(index, ctx.epoch)
         loss = crl_loss(logits, batch.y, correctness.to(logits.device), weight=self.weight)
         history.update(index, logits.argmax(dim=1) == batch.y)

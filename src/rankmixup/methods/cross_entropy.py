@@ -19,8 +19,8 @@ def cross_entropy_loss(logits: Float[Tensor, "B K"], target: Int[Tensor, " B"], 
     >>> round(cross_entropy_loss(torch.zeros(1, 4), torch.tensor([2])).item(), 4)  # ln 4
     1.3863
     """
-    check_batch(logits, target)
-    return reduce(F.cross_entropy(upcast(logits), target.long(), reduction="none"), reduction)
+    target = check_batch(logits, target)
+    return reduce(F.cross_entropy(upcast(logits), target, reduction="none"), reduction)
 
 
 @register("ce")

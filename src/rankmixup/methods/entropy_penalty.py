@@ -34,7 +34,7 @@ def entropy_penalty_loss(
     1.3516
     """
     require(weight >= 0, f"weight must be at least 0, got {weight}")
-    check_batch(logits, target)
+    target = check_batch(logits, target)
     log_p = F.log_softmax(upcast(logits), dim=1)
     # exp(log p) * log p, not p * log(p): where p underflows the product is 0 and so is its gradient.
     terms = log_p.exp() * log_p

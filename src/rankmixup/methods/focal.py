@@ -30,7 +30,7 @@ def focal_loss(
     0.018
     """
     require(gamma >= 0, f"gamma must be at least 0, got {gamma}")
-    check_batch(logits, target)
+    target = check_batch(logits, target)
     return reduce(_modulated(_true_log_prob(logits, target), gamma), reduction)
 
 
@@ -45,7 +45,7 @@ def flsd_loss(logits: Float[Tensor, "B K"], target: Int[Tensor, " B"], *, reduct
     >>> round(flsd_loss(logits, torch.tensor([1])).item(), 6)  # (1/10)^3 * ln 10/9
     0.000105
     """
-    check_batch(logits, target)
+    target = check_batch(logits, target)
     log_p = _true_log_prob(logits, target)
     gamma = torch.where(log_p.detach().exp() < 0.2, 5.0, 3.0)
     return reduce(_modulated(log_p, gamma), reduction)

@@ -33,7 +33,7 @@ def label_smoothing_loss(
     0.3975
     """
     require(0 <= smoothing <= 1, f"smoothing must lie in 0..1, got {smoothing}")
-    check_batch(logits, target)
+    target = check_batch(logits, target)
     return reduce(F.cross_entropy(upcast(logits), target, label_smoothing=smoothing, reduction="none"), reduction)
 
 

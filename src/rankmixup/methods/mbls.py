@@ -36,7 +36,7 @@ def mbls_loss(
     """
     require(margin >= 0, f"margin must be at least 0, got {margin}")
     require(weight >= 0, f"weight must be at least 0, got {weight}")
-    check_batch(logits, target)
+    target = check_batch(logits, target)
     logits = upcast(logits)
     distance = max_logit(logits).unsqueeze(1) - logits
     penalty = torch.relu(distance - margin).mean(dim=1)

@@ -53,7 +53,7 @@ def mmce_loss(
         form == "squared" or reduction != "none",
         "reduction must be 'mean' or 'sum' for the form 'weighted', which is one number for the whole batch, got 'none'",
     )
-    check_batch(logits, target)
+    target = check_batch(logits, target)
     logits = upcast(logits)
     term = (_squared if form == "squared" else _weighted)(confidence(logits), logits.argmax(dim=1) == target)
     return reduce(F.cross_entropy(logits, target, reduction="none") + weight * term, reduction)

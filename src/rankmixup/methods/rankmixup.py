@@ -120,7 +120,7 @@ class _RankMixup(Method):
     weight: float = 0.1
     """Weight w of the ranking term (the paper's, for all data sets)."""
     mixer: Mixer = Mixup(alpha=2.0)
-    """How samples are mixed; alpha 2 is the paper's for CIFAR-10, it has 1 for Tiny-ImageNet."""
+    """How samples are mixed; the paper's alpha is 2 for CIFAR-10, 1 for Tiny-ImageNet, and 1 with CutMix and manifold mixup."""
     num_mixes: int = 1
     """Mixes of each sample (Q - 1 in the paper)."""
 

@@ -1,6 +1,8 @@
 """A method made ready for a loop: it holds the random stream and the state, and both survive a checkpoint."""
 
+import dataclasses
 from collections.abc import Sequence
+from typing import SupportsIndex
 
 import torch
 from jaxtyping import Int
@@ -39,9 +41,8 @@ class Objective(nn.Module):
         if not self.training:
             logits = model(x)
             return StepOutput(cross_entropy_loss(logits, y), logits, {})
-        base = self._ctx
-        check_target(y, len(x), base.num_classes)  # before a forward changes anything
-        ctx = Context(base.rng, base.num_classes, base.class_counts, self.state, self.epoch, self.steps)
+        check_target(y, len(x), self._ctx.num_classes)  # before a forward changes anything
+        ctx = dataclasses.replace(self._ctx, epoch=self.epoch, step=self.steps)
         output = self.method(model, Batch(x, y.long(), index), ctx)
         self.steps += 1
         return output
@@ -71,23 +72,29 @@ def objective(
     With `step = objective(method, num_classes=10)`, the loss of a batch is `step(model, x, y).loss`.
 
     `class_counts` are the training images of each class (for methods made for long tails), `dataset_size` their sum (for
-    methods that keep a history), `rank` this process's number: each mixes with a stream of its own.
+    methods that keep a history), `rank` this process's number: each mixes with a stream of its own. A loop with epochs sets
+    `step.epoch` to their number, from 0.
     """
     if isinstance(method, str):
         method = Method.registry[method]()
+    require(isinstance(method, Method), f"method must be a method or the name of one, got {method!r}")
+    for name, number in (("num_classes", num_classes), ("seed", seed), ("rank", rank)):
+        require(isinstance(number, SupportsIndex), f"{name} must be a whole number, got {number!r}")
     require(num_classes >= 1, f"num_classes must be at least 1, got {num_classes}")
+    method.check_task(num_classes)
     counts = None if class_counts is None else torch.as_tensor(class_counts)
     if counts is not None:
         require(counts.shape == (num_classes,), f"class_counts must hold {num_classes} numbers, got {list(counts.shape)}")
         require(bool((counts >= 0).all()), f"class_counts must not be negative, got {counts.tolist()}")
     state = method.initial_state(num_classes=num_classes, dataset_size=dataset_size)
-    return Objective(method, Context(random.stream(seed, "mixing", rank), num_classes, counts, state))
+    return Objective(method, Context(random.stream(int(seed), "mixing", int(rank)), num_classes, counts, state))
 
 
 class TrainStep(nn.Module):
     """Model and objective as one module, for DistributedDataParallel to wrap: every forward of a step happens inside its own.
 
-    The objective is held but not registered: DDP would overwrite every rank's random stream and state with the first rank's.
+    The objective is held but not registered: DDP would overwrite every rank's random stream and state with the first rank's. So
+    give each process its own, `objective(..., rank=rank)`, and save `step.objective.state_dict()` beside the model's, from each.
     """
 
     def __init__(self, model: nn.Module, objective: Objective):

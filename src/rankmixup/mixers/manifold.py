@@ -43,6 +43,7 @@ class ManifoldMixup(Mixer):
 
     def forward_mixed(self, model: nn.Module, x: Tensor, rng: torch.Generator, raw: bool, lam: Tensor, partner: Tensor) -> Mixed:
         layer = self._pick(model, rng)
+        _layer(model, layer)  # an unknown name is refused before a forward changes anything
         shared = raw and self.forward == "shared"
         raw_logits = checked_logits(model(x), len(x)) if raw and not shared else None
         logits = self._forward_hooked(model, layer, x, lam, partner, with_raw=shared)

@@ -1,6 +1,5 @@
 """What one run is: method, data, network, optimisation and seed, and the name that follows from them."""
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
@@ -90,9 +89,12 @@ class Run(Configured):
         seed: int = 0,
         selection: Selection = "accuracy",
     ) -> None:
+        method = Method.registry[method]() if isinstance(method, str) else method
         data = DataSource.registry[data]() if isinstance(data, str) else data
+        require(isinstance(method, Method), f"method must be a method or the name of one, got {method!r}")
+        require(isinstance(data, DataSource), f"data must be a data set or the name of one, got {data!r}")
         resolved = {
-            "method": Method.registry[method]() if isinstance(method, str) else method,
+            "method": method,
             "data": data,
             "model": model,
             "optimisation": optimisation or RECIPES.get(data.name, Optimisation()),
@@ -111,7 +113,3 @@ class Run(Configured):
     def id(self) -> str:
         """Twelve hexadecimal digits that name this configuration and no other."""
         return self.content_hash()[:12]
-
-    def replace(self, **changes: object) -> "Run":
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]

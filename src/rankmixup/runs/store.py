@@ -25,7 +25,7 @@ class StoredRun:
     def locate(cls, root: str | os.PathLike[str], run: Run) -> "StoredRun":
         """The directory of `run` below `root`, whether or not it exists; refused if something else is there."""
         path = Path(root) / run.id
-        if (path / "run.json").exists():
+        if cls(path, run).created:
             stored = cls.open(path)
             if stored.run != run:
                 raise InvalidInput(f"{path} must hold run {run.id}, but its run.json describes another configuration")
@@ -34,10 +34,13 @@ class StoredRun:
             raise InvalidInput(f"{path} must be a run directory or empty, but it has files and no run.json")
         return cls(path, run)
 
+    @property
+    def created(self) -> bool:
+        """Whether the directory is there."""
+        return (self.path / "run.json").exists()
+
     def create(self) -> None:
-        """Make the directory, unless it exists."""
-        if (self.path / "run.json").exists():
-            return
+        """Make the directory."""
         try:
             for folder in (self.path / "checkpoints", self.path / "predictions"):
                 folder.mkdir(parents=True, exist_ok=True)

@@ -27,6 +27,9 @@ def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """Read what `save_checkpoint` wrote; anything that is not tensors and plain values is refused."""
     try:
+        # torch would try a file that is no zip as one of its older formats, with errors of every kind.
+        if not zipfile.is_zipfile(path):
+            raise zipfile.BadZipFile
         return torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
+    except (OSError, RuntimeError, ValueError, EOFError, KeyError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
         raise WorkFailed(f"checkpoint {path} cannot be read: it is damaged, or not one of ours") from error

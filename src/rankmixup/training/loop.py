@@ -5,6 +5,7 @@ from pathlib import Path
 from lightning_fabric import Fabric
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
+from rankmixup.errors import InvalidInput, require
 from rankmixup.runs import Run, StoredRun, environment
 from rankmixup.runs.files import write_json
 from rankmixup.training.memory import keep_freed_memory
@@ -26,7 +27,12 @@ def train(
     """Train `run`, or finish it if it was interrupted, or do nothing if it is finished; its directory is `runs/<id>`."""
     store = StoredRun.locate(runs, run)
     if not store.finished:
-        fabric = Fabric(accelerator=accelerator, devices=devices, strategy="auto" if devices == 1 else "ddp")
+        require(devices >= 1, f"devices must be at least 1, got {devices}")
+        try:
+            fabric = Fabric(accelerator=accelerator, devices=devices, strategy="auto" if devices == 1 else "ddp")
+        except (RuntimeError, ValueError) as error:  # lightning-fabric's own are of both kinds, some of several lines
+            reason = " ".join(str(error).split())
+            raise InvalidInput(f"accelerator {accelerator!r} with {devices} devices must exist on this machine ({reason})") from error
         root = None if data_root is None else Path(data_root)
         fabric.launch(lambda fabric: _train(fabric, store, root, watcher or Silent()))
     return store
@@ -37,14 +43,16 @@ def _train(fabric: Fabric, store: StoredRun, data_root: Path | None, watcher: Si
         keep_freed_memory()
     dataset = store.run.data.load(data_root)
     trainer = Trainer(fabric, store, dataset)
+    trainer.resume()
     # Only now, when everything that can be wrong with the request has had its chance to be.
     if fabric.is_global_zero:
-        store.create()
-        write_json(store.path / "splits.json", dataset.manifest())
-        write_json(store.path / "env.json", environment())
+        if not store.created:
+            store.create()
+            write_json(store.path / "splits.json", dataset.manifest())
+            write_json(store.path / "env.json", environment())
+        store.trim_log(trainer.epoch)
     else:
         watcher = Silent()
-    trainer.resume()
     watcher.start(store.run, trainer.epoch)
     try:
         while trainer.epoch < store.run.optimisation.epochs:

@@ -89,6 +89,8 @@ class Trainer:
         path = self.store.checkpoints / "last.pt"
         if path.exists():
             state = load_checkpoint(path)
+            if not {"model", "optimiser", "schedule", "objective", "epoch", "seconds", "best"} <= set(state):
+                raise WorkFailed(f"checkpoint {path} is not one of ours: it holds {sorted(map(str, state))}")
             processes = len(state["objective"])
             require(
                 processes == self.fabric.world_size,
@@ -99,8 +101,6 @@ class Trainer:
             self.schedule.load_state_dict(state["schedule"])
             self.objective.load_state_dict(state["objective"][self.fabric.global_rank])
             self.epoch, self.seconds, self.best = state["epoch"], state["seconds"], state["best"]
-        if self.fabric.is_global_zero:
-            self.store.trim_log(self.epoch)
 
     def _save(self, record: dict[str, Any]) -> None:
         objective = _gather(self.fabric, self.objective.state_dict())

@@ -1,0 +1,40 @@
+"""Arguments into dataclasses, by tyro; whatever is wrong with them comes out as one sentence."""
+
+import contextlib
+import io
+import re
+from collections.abc import Sequence
+from typing import TypeVar
+
+import tyro
+
+from rankmixup.errors import InvalidInput
+
+__all__ = ["parse"]
+
+T = TypeVar("T")
+
+
+def parse(command: type[T], argv: Sequence[str], *, prog: str, description: str | None = None) -> T:
+    """The dataclass `command` made from `argv`; `--help` prints and exits."""
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(printed):
+            return tyro.cli(command, args=argv, prog=prog, description=description)
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise InvalidInput(f"{_sentence(printed.getvalue())}; see '{prog} --help'") from None
+
+
+def _sentence(box: str) -> str:
+    """What tyro's frame says: the lines between its title and its first rule."""
+    lines = [re.sub(r"[│╭╮╰╯]", " ", line).strip() for line in box.splitlines()]
+    said: list[str] = []
+    for line in [line for line in lines if line][1:]:
+        if set(line) <= set("-─"):
+            if said:
+                break
+            continue
+        said.append(line)
+    return " ".join(said).rstrip(".")

@@ -1,0 +1,35 @@
+import pytest
+
+from rankmixup.cli.main import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train"], "METHOD must be given"),
+        (["train", "ce", "--margin", "3"], "--margin"),
+        (["train", "rankmixup-mrl", "--margin", "abc"], "could not convert string to float: 'abc'"),
+        (["train", "rankmixup-mrl", "--space", "foo"], "'logit', 'probability'"),
+        (["train", "ce", "--seed"], "--seed"),
+        (["list", "foo"], "'methods'"),
+        (["train", "ce", "--accelerator", "cuda", "--devices", "9999"], "accelerator 'cuda' with 9999 devices must exist"),
+        (["train", "cpc", "--data", "synthetic", "--data.num-classes", "2"], "at least 3 classes"),
+        (["train", "ce", "--data.imbalance", "1000"], "imbalance must leave the rarest class a sample"),
+    ],
+)
+def test_whatever_is_wrong_comes_out_as_one_sentence_and_changes_nothing(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_still_prints_and_exits_with_0(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["list", "--help"])
+    assert stop.value.code == 0
+    assert "usage" in capsys.readouterr().out

@@ -28,6 +28,14 @@ def test_whatever_is_wrong_comes_out_as_one_sentence_and_changes_nothing(argumen
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_output_that_is_a_file_is_refused_before_anything_is_trained(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    assert main(["demo", "--output", "file"]) == 2
+    assert "output must be a folder that can be written to, got file" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 def test_help_still_prints_and_exits_with_0(capsys):
     with pytest.raises(SystemExit) as stop:
         main(["list", "--help"])

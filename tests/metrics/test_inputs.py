@@ -20,6 +20,7 @@ LABELS = torch.tensor([0, 1])
         (GOOD, torch.tensor([0, 1, 0]), False, "probs and labels must have the same length, got 2 and 3"),
         (GOOD[:0], LABELS[:0], False, r"probs must hold at least one sample and one class, got shape \[0, 2\]"),
         (GOOD, LABELS.float(), False, "labels must be class indices, got torch.float32"),
+        (GOOD, LABELS.bool(), False, "labels must be class indices, got torch.bool"),
         (GOOD, LABELS.unsqueeze(1), False, r"labels must have shape \[N\], got \[2, 1\]"),
         (GOOD[0], LABELS, False, r"probs must have shape \[N, K\], got \[2\]"),
         (torch.tensor([[2, 1]]), torch.tensor([0]), True, "logits must be floating point, got torch.int64"),
@@ -32,6 +33,21 @@ def test_bad_scores_are_refused_in_one_sentence(scores, labels, from_logits, mes
     with pytest.raises(InvalidInput, match=message) as caught:
         check_scores(scores, labels, from_logits=from_logits)
     assert "\n" not in str(caught.value)
+
+
+def test_large_finite_logits_are_finite():
+    largest = torch.finfo(torch.float32).min
+    check_scores(torch.tensor([[largest, largest, 0.0]]), torch.tensor([2]), from_logits=True)
+
+
+def test_one_hot_logits_pass():
+    check_scores(torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([0]), from_logits=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int32, torch.int64])
+def test_labels_of_any_integer_type_give_the_same(dtype):
+    for function in (F.accuracy, F.negative_log_likelihood, F.brier_score, F.expected_calibration_error, F.adaptive_calibration_error):
+        assert function(GOOD, LABELS.to(dtype)).item() == function(GOOD, LABELS).item()
 
 
 def test_a_half_precision_softmax_over_many_classes_passes(rng):

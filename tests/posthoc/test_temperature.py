@@ -58,6 +58,13 @@ def test_grid_takes_the_smallest_of_equal_temperatures():
     assert fitted.temperature_ == 0.1
 
 
+@pytest.mark.parametrize("objective", ["nll", "ece-grid"])
+def test_logits_that_look_like_probabilities_when_scaled_are_fitted(objective):
+    logits = torch.tensor([[1.5, 0.5]] * 4)  # at T = 2 every row lies in [0, 1] and sums to 1
+    fitted = TemperatureScaling(objective).fit(logits, torch.tensor([0, 0, 0, 1], dtype=torch.int32))
+    assert fitted.temperature_ == pytest.approx(1 / math.log(3), abs=0.05)
+
+
 def test_the_two_objectives_differ(rng):
     logits, target = distorted(rng, 2.0, samples=300)
     nll, grid = (TemperatureScaling(objective).fit(logits, target).report_ for objective in ("nll", "ece-grid"))

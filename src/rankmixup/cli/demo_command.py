@@ -7,7 +7,8 @@ from typing import Annotated
 
 import tyro
 
-from rankmixup.errors import require
+from rankmixup.cli.parsing import parse
+from rankmixup.errors import InvalidInput, require
 
 
 @dataclass
@@ -28,9 +29,14 @@ class Demo:
 
 def run(argv: list[str]) -> int:
     """Parse and run."""
-    options = tyro.cli(Demo, args=argv, prog="rankmixup demo")
+    options = parse(Demo, argv, prog="rankmixup demo")
     require(options.seeds >= 1, f"seeds must be at least 1, got {options.seeds}")
     require(options.workers is None or options.workers >= 1, f"workers must be at least 1, got {options.workers}")
+
+    try:
+        options.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"output must be a folder that can be written to, got {options.output} ({error})") from error
 
     from rich.console import Console
 

@@ -7,6 +7,8 @@ from typing import Literal
 
 import tyro
 
+from rankmixup.cli.parsing import parse
+
 
 @dataclass
 class Evaluate:
@@ -26,7 +28,7 @@ class Evaluate:
 
 def run(argv: list[str]) -> int:
     """Parse and run."""
-    options = tyro.cli(Evaluate, args=argv, prog="rankmixup evaluate")
+    options = parse(Evaluate, argv, prog="rankmixup evaluate")
 
     from rich.console import Console
 
@@ -46,7 +48,7 @@ def run(argv: list[str]) -> int:
         test, held_out, source=str(options.source), fitted_on=fitted_on, objective=options.objective, num_bins=options.num_bins
     )
     if options.json:
-        print(json.dumps(evaluation.to_dict()))
+        print(json.dumps(evaluation.to_dict(), allow_nan=False))
     else:
         Console().print(evaluation_table(evaluation))
     return 0

@@ -38,6 +38,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 1
+    except OSError as error:  # a full disk, a folder that may not be read
+        if debug:
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return 1
 
 
 def _dispatch(arguments: list[str]) -> int:

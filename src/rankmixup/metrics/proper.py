@@ -33,8 +33,8 @@ def nll_per_sample(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, fr
     """-log(probability of the right class) of each sample."""
     if from_logits:
         check_scores(probs, target, from_logits=True)
-        return F.cross_entropy(probs.double(), target, reduction="none")
-    return -probabilities(probs, target, from_logits=False).double().gather(1, target.unsqueeze(1)).squeeze(1).log()
+        return F.cross_entropy(probs.double(), target.long(), reduction="none")
+    return -probabilities(probs, target, from_logits=False).double().gather(1, target.long().unsqueeze(1)).squeeze(1).log()
 
 
 def brier_score(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = False) -> Float[Tensor, ""]:
@@ -45,4 +45,4 @@ def brier_score(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_
     tensor(0.2500, dtype=torch.float64)
     """
     probs = probabilities(probs, target, from_logits=from_logits).double()
-    return (probs - F.one_hot(target, probs.shape[1])).square().sum(dim=1).mean()
+    return (probs - F.one_hot(target.long(), probs.shape[1])).square().sum(dim=1).mean()

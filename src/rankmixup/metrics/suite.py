@@ -5,11 +5,11 @@ from torch import Tensor
 
 from rankmixup.metrics.calibration import adaptive_from_top_label, bin_top_label
 from rankmixup.metrics.inputs import probabilities
-from rankmixup.metrics.proper import nll_per_sample
+from rankmixup.metrics.proper import brier_score, nll_per_sample
 
 __all__ = ["METRIC_KEYS", "all_metrics"]
 
-METRIC_KEYS = ("accuracy", "nll", "ece", "aece", "mce", "oe", "ue")
+METRIC_KEYS = ("accuracy", "nll", "brier", "ece", "aece", "mce", "oe", "ue")
 """Every key that `all_metrics` gives; accuracy is the only one of which more is better."""
 
 
@@ -19,11 +19,12 @@ def all_metrics(
     """Every metric, from one softmax; fractions, not percent."""
     probs = probabilities(scores, target, from_logits=from_logits)
     confidence, prediction = probs.max(dim=1)
-    correct = (prediction == target).to(confidence.dtype)
+    correct = (prediction == target.to(prediction)).to(confidence.dtype)
     bins = bin_top_label(confidence, correct, num_bins)
     return {
         "accuracy": correct.double().mean().item(),
         "nll": nll_per_sample(scores, target, from_logits=from_logits).mean().item(),
+        "brier": brier_score(probs, target).item(),
         "ece": bins.ece().item(),
         "aece": adaptive_from_top_label(confidence, correct, num_bins).item(),
         "mce": bins.mce().item(),

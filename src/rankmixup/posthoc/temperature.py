@@ -8,11 +8,11 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional as F
 
 from rankmixup.errors import InvalidInput, require
-from rankmixup.metrics.calibration import expected_calibration_error
+from rankmixup.metrics.calibration import bin_top_label
 from rankmixup.metrics.inputs import check_scores
-from rankmixup.metrics.proper import negative_log_likelihood
 
 __all__ = ["FitReport", "TemperatureScaling"]
 
@@ -75,7 +75,7 @@ class TemperatureScaling:
     def fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> "TemperatureScaling":
         """Find T; the report of the fit is in `report_`."""
         check_scores(logits, target, from_logits=True)
-        logits = logits.detach().double()
+        logits, target = logits.detach().double(), target.long()
         solve = self._solve_nll if self.objective == "nll" else self._search_grid
         temperature, converged = solve(logits, target)
         before, after = (self._figures(logits / t, target) for t in (1.0, temperature))
@@ -96,8 +96,10 @@ class TemperatureScaling:
         return self.transform(logits).softmax(dim=1)
 
     def _figures(self, logits: Tensor, target: Tensor) -> dict[str, float]:
-        ece = expected_calibration_error(logits, target, num_bins=self.num_bins, from_logits=True)
-        return {"nll": negative_log_likelihood(logits, target, from_logits=True).item(), "ece": ece.item()}
+        # Without the checks of the public metrics: `fit` has made them, and scaled logits may look like probabilities.
+        confidence, prediction = logits.softmax(dim=1).max(dim=1)
+        ece = bin_top_label(confidence, (prediction == target).to(confidence.dtype), self.num_bins).ece()
+        return {"nll": F.cross_entropy(logits, target).item(), "ece": ece.item()}
 
     def _search_grid(self, logits: Tensor, target: Tensor) -> tuple[float, bool]:
         errors = [self._figures(logits / t, target)["ece"] for t in _GRID]

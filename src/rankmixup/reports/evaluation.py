@@ -1,9 +1,13 @@
 """Everything there is to say about one set of scores."""
 
+import math
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from jaxtyping import Float, Int
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rankmixup import random
@@ -13,6 +17,9 @@ from rankmixup.posthoc import TemperatureScaling
 from rankmixup.runs import Scores
 
 __all__ = ["Evaluation", "evaluate", "evaluate_scores"]
+
+Array = Tensor | NDArray[np.generic]
+"""What comes from anywhere."""
 
 KEYS = (
     *("accuracy", "top5_accuracy", "nll", "brier", "ece", "ece_l2", "mce", "aece", "classwise_ece", "classwise_ece_sum", "oe", "ue"),
@@ -33,20 +40,23 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON that `rankmixup evaluate --json` prints."""
-        return {
-            "schema": 1,
-            "source": self.source,
-            "n": self.n,
-            "num_classes": self.num_classes,
-            "metrics": self.metrics,
-            "calibration": self.calibration,
-            "ood": {},
-            "failed": [],
-        }
+        return _finite(
+            {
+                "schema": 1,
+                "source": self.source,
+                "n": self.n,
+                "num_classes": self.num_classes,
+                "metrics": self.metrics,
+                "calibration": self.calibration,
+                "ood": {},
+                "failed": [],
+            }
+        )
 
     def value(self, key: str, *, calibrated: bool = False) -> float:
         """One metric's value."""
-        metrics = self.metrics if not calibrated else (self.calibration or {}).get("metrics", {})
+        require(not calibrated or self.calibration is not None, f"calibrated {key!r} needs calibrate_on, which was not given")
+        metrics = self.calibration["metrics"] if calibrated and self.calibration else self.metrics
         entry = metrics.get(key)
         require(entry is not None, f"metric {key!r} must be one that was computed: {', '.join(k for k, v in metrics.items() if v)}")
         assert entry is not None
@@ -59,23 +69,36 @@ class Evaluation:
 
 
 def evaluate(
-    logits: Float[Tensor, "N K"],
-    target: Int[Tensor, " N"],
+    logits: Array,
+    target: Array,
     *,
-    calibrate_on: tuple[Float[Tensor, "V K"], Int[Tensor, " V"]] | None = None,
+    calibrate_on: tuple[Array, Array] | None = None,
     objective: Literal["nll", "ece-grid"] = "nll",
     num_bins: int = 15,
     from_logits: bool = True,
 ) -> Evaluation:
-    """Metrics of test scores, and of the same scores after a temperature fitted on `calibrate_on=(logits, labels)`.
+    """Metrics of test scores [N, K], and of the same scores after a temperature fitted on `calibrate_on=(logits, labels)`.
+
+    Tensors or numpy arrays; with `from_logits=False` both are probabilities.
 
     >>> import torch
     >>> report = evaluate(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
     >>> report.value("accuracy")
     0.5
     """
-    held_out = None if calibrate_on is None else Scores(*calibrate_on, from_logits)
-    return evaluate_scores(Scores(logits, target, from_logits), held_out, objective=objective, num_bins=num_bins)
+    held_out = None if calibrate_on is None else _scores(*calibrate_on, from_logits)
+    return evaluate_scores(_scores(logits, target, from_logits), held_out, objective=objective, num_bins=num_bins)
+
+
+def _scores(scores: Array, target: Array, from_logits: bool) -> Scores:
+    return Scores(torch.as_tensor(scores), torch.as_tensor(target), from_logits)
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity: an infinite NLL (a probability of 0 for what was right) is null there."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def evaluate_scores(
@@ -94,7 +117,9 @@ def evaluate_scores(
             held_out.scores.shape[1] == test.scores.shape[1],
             f"held-out and test scores must have the same classes, got {held_out.scores.shape[1]} and {test.scores.shape[1]}",
         )
-        scaling = TemperatureScaling(objective, num_bins).fit(held_out.logits, held_out.labels)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what there is to warn of is in `converged`, which the table shows
+            scaling = TemperatureScaling(objective, num_bins).fit(held_out.logits, held_out.labels)
         assert scaling.report_ is not None
         calibration = {
             "method": "temperature",

@@ -11,7 +11,7 @@ from rankmixup.reports.evaluation import KEYS, Evaluation
 
 __all__ = ["TITLES", "evaluation_table", "listing", "seeds_table", "to_text"]
 
-TITLES = {"accuracy": "accuracy", "nll": "NLL", "ece": "ECE", "aece": "AECE", "mce": "MCE", "oe": "OE", "ue": "UE"}
+TITLES = {"accuracy": "accuracy", "nll": "NLL", "brier": "Brier", "ece": "ECE", "aece": "AECE", "mce": "MCE", "oe": "OE", "ue": "UE"}
 """How people call each metric."""
 
 
@@ -23,7 +23,8 @@ def evaluation_table(evaluation: Evaluation) -> Table:
     calibration = evaluation.calibration
     if calibration:
         temperature = calibration["parameters"]["temperature"]
-        table.add_column(f"after T = {temperature:.3f}\n({calibration['objective']}, {calibration['fitted_on']})", justify="right")
+        state = "" if calibration["converged"] else ", no optimum"
+        table.add_column(f"after T = {temperature:.3f}\n({calibration['objective']}, {calibration['fitted_on']}{state})", justify="right")
     table.add_column("noise floor", justify="right")
     table.add_column("verdict")
     for key in KEYS:
@@ -40,7 +41,7 @@ def evaluation_table(evaluation: Evaluation) -> Table:
 
 
 def _shown(key: str, entry: dict[str, Any]) -> str:
-    return f"{entry['value']:.4f}" if key == "nll" else f"{100 * entry['value']:.2f} %"
+    return f"{entry['value']:.4f}" if key in ("nll", "brier") else f"{100 * entry['value']:.2f} %"
 
 
 def seeds_table(title: str, columns: Sequence[str], rows: dict[str, Sequence[Sequence[float]]]) -> Table:

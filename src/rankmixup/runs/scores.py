@@ -32,7 +32,7 @@ class Scores:
     @property
     def logits(self) -> Float[Tensor, "N K"]:
         """Logits; the logarithms of probabilities are as good as any."""
-        return self.scores if self.from_logits else self.scores.log().clamp(min=torch.finfo(self.scores.dtype).min)
+        return self.scores if self.from_logits else self.scores.clamp(min=torch.finfo(self.scores.dtype).tiny).log()
 
     @property
     def probs(self) -> Float[Tensor, "N K"]:

@@ -125,15 +125,14 @@ class Trainer:
     def finish(self) -> None:
         """Store the logits of the selected epoch, and what follows from them."""
         self.model.load_state_dict(load_checkpoint(self.store.checkpoints / "best.pt")["model"])
-        scores = {}
         for name, split in (("val", self.dataset.val), ("test", self.dataset.test)):
-            scores[name] = Scores(predict(self.fabric, self.model, split.x), split.y)
+            scores = Scores(predict(self.fabric, self.model, split.x), split.y)
             if self.fabric.is_global_zero:
-                scores[name].write(self.store.predictions_path(name), index=split.source.numpy())
+                scores.write(self.store.predictions_path(name), index=split.source.numpy())
         logits, lam = predict_mixed(self.fabric, self.model, self.dataset.test.x, self.dataset.test.y, self.run.seed)
         if self.fabric.is_global_zero:
             write_npz(self.store.predictions_path("mixed"), logits=logits.numpy(), lam=lam.numpy())
-            result = summarise(scores["val"], scores["test"])
+            result = summarise(*(Scores.read(self.store.predictions_path(name)) for name in ("val", "test")))
             selection = {"rule": self.run.selection, "epoch": self.best["epoch"]}
             head = {"id": self.run.id, "state": "finished", "selection": selection}
             write_json(self.store.path / "result.json", {**head, **result, "seconds": self.seconds})

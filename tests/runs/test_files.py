@@ -86,6 +86,12 @@ def test_pickled_objects_are_never_loaded(tmp_path):
     assert not mark.exists()
 
 
+def test_files_have_the_permissions_of_any_other(tmp_path):
+    write_atomic(tmp_path / "ours", b"")
+    (tmp_path / "any").touch()
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "any").stat().st_mode
+
+
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "result.json"
     write_atomic(path, b"old")

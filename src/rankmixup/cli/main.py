@@ -72,7 +72,3 @@ def _help() -> str:
             "rankmixup COMMAND --help tells more; --debug shows where an error came from; --version prints the version.",
         ]
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

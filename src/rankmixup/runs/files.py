@@ -3,7 +3,7 @@
 import io
 import json
 import os
-import tempfile
+import secrets
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,10 @@ __all__ = ["append_line", "read_json", "read_npz", "write_atomic", "write_json",
 
 def write_atomic(path: Path, content: bytes) -> None:
     """Write a temporary file beside `path`, flush it to disk, and rename it over `path`."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
+    # Not tempfile's, whose files only their owner may read: results are to be shared.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 
 from rankmixup import functional as F
 from rankmixup import random
+from rankmixup.errors import InvalidInput
+from rankmixup.metrics.calibration import bin_index, bin_top_label
 from tests.oracles import metrics as oracle
 
 FUNCTIONS = {
@@ -117,3 +119,84 @@ def test_float16_scores_are_binned_in_float32(rng):
     half = probs.half()
     expected = oracle.binned(half.float(), target, 15)["ece"]
     assert F.expected_calibration_error(half, target).item() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(("samples", "classes", "num_bins"), [(2, 2, 1), (7, 3, 4), (400, 10, 15), (400, 10, 1), (50, 100, 30)])
+def test_l2_debiased_and_ks_agree_with_loops(samples, classes, num_bins, rng):
+    probs, target = oracle.random_probs(samples, classes, rng)
+    value = F.expected_calibration_error(probs, target, num_bins=num_bins, norm="l2").item()
+    assert value == pytest.approx(oracle.ece_l2(probs, target, num_bins), abs=1e-12)
+    debiased = F.debiased_calibration_error(probs, target, num_bins=num_bins).item()
+    # A root of a difference near 0 has half as many right digits.
+    assert debiased**2 == pytest.approx(oracle.ece_l2(probs, target, num_bins, debias=True) ** 2, abs=1e-12)
+    assert F.ks_calibration_error(probs, target).item() == pytest.approx(oracle.ks(probs, target), abs=1e-12)
+
+
+def test_norms_by_hand():
+    # Two bins of gaps 0.1 and 0.3.
+    probs, target = two_class([0.9, 0.9, 0.8, 0.8], [1, 1, 1, 0])
+    assert F.expected_calibration_error(probs, target, norm="l2").item() == pytest.approx((0.05) ** 0.5)
+    assert F.expected_calibration_error(probs, target, norm="max").item() == pytest.approx(0.3)
+    # The second bin's noise is 0.5 * 0.5 / (2 - 1), more than its squared gap of 0.09: (0.01 - 0.16) / 2 is below 0.
+    assert F.debiased_calibration_error(probs, target).item() == 0
+
+
+def test_norms_agree_with_torchmetrics_where_no_confidence_lies_on_an_edge(rng):
+    from torchmetrics.functional.classification import multiclass_calibration_error
+
+    probs, target = oracle.random_probs(2000, 10, rng)
+    for norm in ("l2", "max"):
+        theirs = multiclass_calibration_error(probs, target, num_classes=10, n_bins=15, norm=norm).item()
+        assert F.expected_calibration_error(probs, target, norm=norm).item() == pytest.approx(theirs, abs=1e-6)
+
+
+def test_debiasing_removes_what_chance_adds(rng):
+    """Calibrated by construction: the squared error is pure noise, of which on average nothing is left."""
+    plain = debiased = 0.0
+    for _ in range(200):
+        confidence = 0.5 + 0.5 * torch.rand(500, generator=rng, dtype=torch.float64)
+        bins = bin_top_label(confidence, (torch.rand(500, generator=rng) < confidence).double(), 15)
+        noise = bins.accuracy * (1 - bins.accuracy) / (bins.count - 1).clamp(min=1)
+        plain += bins.ece("l2").item() ** 2 / 200
+        debiased += (bins.weight * (bins.gap.square() - noise)).sum().item() / 200
+    assert abs(debiased) < 0.1 * plain
+
+
+def test_debiased_error_needs_a_bin_of_two():
+    for probs, target in (two_class([0.9], [0]), two_class([0.6, 0.9], [0, 1])):
+        with pytest.raises(InvalidInput, match="must have a bin of at least two samples, got none"):
+            F.debiased_calibration_error(probs, target)
+
+
+def test_ks_by_hand_and_with_ties():
+    # In order of confidence 0.6 wrong, 0.8 right twice: running gaps 0.6, then 0.6 - 0.4.
+    assert F.ks_calibration_error(*two_class([0.8, 0.6, 0.8], [1, 0, 1])).item() == pytest.approx(0.2)
+    # All tied: only the sum over all counts, whichever comes first.
+    assert F.ks_calibration_error(*two_class([0.5, 0.5, 0.5, 0.5], [1, 1, 0, 0])).item() == 0
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(2, 60), st.integers(0, 10**6))
+def test_properties_of_l2_debiased_and_ks(samples, seed):
+    rng = random.stream(seed, "properties")
+    probs, target = oracle.random_probs(samples, 3, rng)
+    probs = probs[torch.randint(samples, (samples,), generator=rng)]  # ties
+    order = torch.randperm(samples, generator=rng)
+    l1, l2, top = (F.expected_calibration_error(probs, target, num_bins=1, norm=norm).item() for norm in ("l1", "l2", "max"))
+    assert l1 == pytest.approx(l2) == pytest.approx(top)
+    assert F.debiased_calibration_error(probs, target, num_bins=1).item() <= l2 + 1e-12
+    l1, l2, top = (F.expected_calibration_error(probs, target, norm=norm).item() for norm in ("l1", "l2", "max"))
+    assert l1 - 1e-12 <= l2 <= top + 1e-12
+    ks = F.ks_calibration_error(probs, target).item()
+    gap = abs(sum(confidence - right for confidence, right in oracle.top(probs, target))) / samples
+    assert gap - 1e-12 <= ks <= 1
+    assert F.ks_calibration_error(probs[order], target[order]).item() == pytest.approx(ks, abs=1e-12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 40), st.sampled_from([torch.float32, torch.float64]), st.integers(0, 10**6))
+def test_bins_are_those_of_a_search_also_on_and_beside_edges(num_bins, dtype, seed):
+    edges = torch.linspace(0, 1, num_bins + 1, dtype=torch.float64).to(dtype)
+    near = torch.cat([edges, edges.nextafter(torch.tensor(2, dtype=dtype)), edges.nextafter(torch.tensor(-1, dtype=dtype))]).clamp(0, 1)
+    values = torch.cat([near, torch.rand(50, generator=random.stream(seed, "bins"), dtype=dtype)])
+    assert bin_index(values, num_bins).tolist() == torch.bucketize(values, edges[1:-1]).tolist()

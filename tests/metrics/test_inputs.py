@@ -1,9 +1,16 @@
+import functools
+
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rankmixup import functional as F
+from rankmixup import random
 from rankmixup.errors import InvalidInput
-from rankmixup.metrics.inputs import check_scores
+from rankmixup.metrics import all_metrics
+from rankmixup.metrics.inputs import check_scores, top_label
+from tests.oracles import unchecked
 
 GOOD = torch.tensor([[0.5, 0.5], [0.25, 0.75]])
 LABELS = torch.tensor([0, 1])
@@ -22,6 +29,12 @@ LABELS = torch.tensor([0, 1])
         (GOOD, LABELS.float(), False, "labels must be class indices, got torch.float32"),
         (GOOD, LABELS.bool(), False, "labels must be class indices, got torch.bool"),
         (GOOD, LABELS.unsqueeze(1), False, r"labels must have shape \[N\], got \[2, 1\]"),
+        (GOOD, torch.eye(2, dtype=torch.long), False, r"labels must have shape \[N\], got \[2, 2\]; one-hot labels become indices"),
+        (GOOD, torch.eye(2), False, "one-hot labels become indices by labels.argmax"),
+        (GOOD, torch.tensor([True, False]), False, "labels must be class indices, got torch.bool"),
+        (torch.tensor([[float("nan"), 1.0], [0.0, 1.0]]), LABELS, False, "probs must be finite, row 0 is not"),
+        (torch.tensor([[0.0, 1.0], [float("-inf"), 1.0]]), LABELS, True, "logits must be finite, row 1 is not"),
+        (torch.zeros(2, 0), LABELS, True, r"logits must hold at least one sample and one class, got shape \[2, 0\]"),
         (GOOD[0], LABELS, False, r"probs must have shape \[N, K\], got \[2\]"),
         (torch.tensor([[2, 1]]), torch.tensor([0]), True, "logits must be floating point, got torch.int64"),
         (torch.tensor([[1.5, -0.5]]), torch.tensor([0]), False, "probs must not be negative .*, got -0.5"),
@@ -35,6 +48,37 @@ def test_bad_scores_are_refused_in_one_sentence(scores, labels, from_logits, mes
     assert "\n" not in str(caught.value)
 
 
+FUNCTIONS = [
+    *(F.accuracy, F.negative_log_likelihood, F.brier_score, F.expected_calibration_error, F.maximum_calibration_error),
+    *(F.adaptive_calibration_error, F.classwise_calibration_error, F.overconfidence_error, F.underconfidence_error),
+    *(F.smooth_calibration_error, F.debiased_calibration_error, F.ks_calibration_error, F.aurc, F.excess_aurc, F.correctness_auroc),
+    *(all_metrics, lambda probs, target: F.long_tail_metrics(probs, target, [2] * (probs.shape[-1] - 1) + [1])),
+]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize(
+    ("scores", "labels"),
+    [
+        (GOOD, LABELS.float()),
+        (GOOD, torch.eye(2)),
+        (GOOD, LABELS[:1]),
+        (GOOD, LABELS + 1),
+        (GOOD[:0], LABELS[:0]),
+        (GOOD[0], LABELS),
+        (GOOD.unsqueeze(0), LABELS),
+        (GOOD * torch.nan, LABELS),
+        (GOOD - 1, LABELS),
+        (GOOD * 2, LABELS),
+        (GOOD.long(), LABELS),
+    ],
+)
+def test_every_metric_refuses_bad_input(function, scores, labels):
+    """As users have it, without enforced annotations: one sentence, whatever metric is asked for."""
+    with unchecked(), pytest.raises(InvalidInput, match=r"^[^\n]+ must [^\n]+$"):
+        function(scores, labels)
+
+
 def test_large_finite_logits_are_finite():
     largest = torch.finfo(torch.float32).min
     check_scores(torch.tensor([[largest, largest, 0.0]]), torch.tensor([2]), from_logits=True)
@@ -45,9 +89,51 @@ def test_one_hot_logits_pass():
 
 
 @pytest.mark.parametrize("dtype", [torch.int16, torch.int32, torch.int64])
-def test_labels_of_any_integer_type_give_the_same(dtype):
-    for function in (F.accuracy, F.negative_log_likelihood, F.brier_score, F.expected_calibration_error, F.adaptive_calibration_error):
-        assert function(GOOD, LABELS.to(dtype)).item() == function(GOOD, LABELS).item()
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_labels_of_any_integer_type_and_scores_of_any_layout_give_the_same(function, dtype, rng):
+    probs, labels = torch.randn(40, 6, generator=rng).softmax(1), torch.randint(6, (40,), generator=rng)
+    expected = function(probs, labels)
+    for layout in (probs, probs.T.contiguous().T, probs.repeat_interleave(2, 1)[:, ::2]):
+        found = function(layout, labels.to(dtype))
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("row", [0, 70, 99])
+def test_the_row_is_named_whichever_chunk_it_is_in(row, rng, monkeypatch):
+    monkeypatch.setattr("rankmixup.metrics.inputs._CHUNK", 64)
+    logits, labels = torch.randn(100, 4, generator=rng), torch.randint(4, (100,), generator=rng)
+    probs = logits.softmax(1)
+    logits[row, 2] = torch.inf
+    probs[row] *= 1.5
+    with pytest.raises(InvalidInput, match=f"logits must be finite, row {row} is not"):
+        check_scores(logits, labels, from_logits=True)
+    with pytest.raises(InvalidInput, match=f"row {row} sums to 1.5"):
+        check_scores(probs, labels, from_logits=False)
+
+
+def test_rows_that_look_like_probabilities_are_logits_if_one_does_not():
+    check_scores(torch.cat([GOOD, torch.tensor([[3.0, 1.0]])]), torch.tensor([0, 1, 0]), from_logits=True)
+
+
+def test_the_first_of_equal_scores_is_the_prediction():
+    probs = torch.tensor([[0.5, 0.5], [0.5, 0.5], [0.25, 0.75]])
+    for scores, from_logits in ((probs, False), (probs.log(), True)):
+        assert top_label(scores, torch.tensor([0, 1, 1]), from_logits=from_logits)[1].tolist() == [1, 0, 1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 7), st.integers(0, 10**6), st.booleans(), st.sampled_from([1, 2, 5]))
+def test_top_label_is_that_of_max_whatever_the_ties(samples, classes, seed, from_logits, chunk):
+    rng = random.stream(seed, "properties")
+    scores = torch.randint(3, (samples, classes), generator=rng, dtype=torch.float64)  # ties everywhere
+    target = torch.randint(classes, (samples,), generator=rng)
+    probs = scores.softmax(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rankmixup.metrics.inputs._CHUNK", chunk * classes)
+        confidence, correct = top_label(scores - 7 if from_logits else probs, target, from_logits=from_logits)
+    top, prediction = probs.max(1)
+    torch.testing.assert_close(confidence, top)
+    assert correct.tolist() == (prediction == target).tolist()
 
 
 def test_a_half_precision_softmax_over_many_classes_passes(rng):
@@ -68,3 +154,27 @@ def test_num_bins_must_be_positive():
     for function in (F.expected_calibration_error, F.adaptive_calibration_error):
         with pytest.raises(InvalidInput, match="num_bins must be at least 1, got 0"):
             function(GOOD, LABELS, num_bins=0)
+
+
+def test_threads_share_chunks_and_change_nothing(rng, monkeypatch, request):
+    monkeypatch.setattr("rankmixup.metrics.inputs._CHUNK", 64)
+    request.addfinalizer(functools.partial(torch.set_num_threads, torch.get_num_threads()))
+    logits, labels = torch.randn(500, 8, generator=rng), torch.randint(8, (500,), generator=rng)
+    broken = logits.index_fill(0, torch.tensor([77, 400]), torch.nan)
+    values = []
+    for threads in (1, 3):
+        torch.set_num_threads(threads)
+        values.append(all_metrics(logits, labels, from_logits=True))
+        with pytest.raises(InvalidInput, match="logits must be finite, row 77 is not"):
+            all_metrics(broken, labels, from_logits=True)
+        assert torch.get_num_threads() == threads
+    assert values[0] == values[1]
+
+
+def test_scores_are_not_written_to_and_need_no_gradient(rng):
+    logits, labels = torch.randn(50, 8, generator=rng, requires_grad=True), torch.randint(8, (50,), generator=rng)
+    for scores, from_logits in ((logits, True), (logits.detach().softmax(1), False)):
+        kept = scores.detach().clone()
+        all_metrics(scores, labels, from_logits=from_logits)
+        assert torch.equal(scores, kept)
+        assert scores._version == 0

@@ -1,60 +1,140 @@
+"""Every streaming class keeps the contract; a new one is tested by existing, since the list is checked against the module's."""
+
+import functools
+
 import pytest
 import torch
+from torchmetrics import Metric
 
 from rankmixup import functional as F
 from rankmixup import metrics
 from rankmixup.errors import InvalidInput
-from tests.oracles.metrics import random_probs
+from rankmixup.metrics import streaming, streaming_grouped, streaming_ranked
+from rankmixup.testing import MetricContract
+from rankmixup.testing.metric_contract import assert_same
+from tests.oracles import unchecked
 
-PAIRS = [
-    (metrics.Accuracy, F.accuracy),
-    (metrics.NegativeLogLikelihood, F.negative_log_likelihood),
-    (metrics.ExpectedCalibrationError, F.expected_calibration_error),
-    (metrics.MaximumCalibrationError, F.maximum_calibration_error),
-    (metrics.OverconfidenceError, F.overconfidence_error),
-    (metrics.UnderconfidenceError, F.underconfidence_error),
-    (metrics.AdaptiveCalibrationError, F.adaptive_calibration_error),
-]
+COUNTS = [500, 300, 180, 110, 65, 40, 23, 14, 8, 5]
 
 
-@pytest.mark.parametrize(("streaming", "function"), PAIRS)
-def test_batches_give_what_the_whole_gives(streaming, function, rng):
-    probs, target = random_probs(500, 10, rng)
-    metric = streaming()
-    for part in torch.randperm(500, generator=rng).split(37):
-        metric.update(probs[part], target[part])
-    assert metric.compute().item() == pytest.approx(function(probs, target).item(), abs=1e-12)
-    metric.reset()
-    metric.update(probs[:3].log(), target[:3]) if metric.from_logits else metric.update(probs[:3], target[:3])
-    assert metric.compute().item() == pytest.approx(function(probs[:3], target[:3]).item(), abs=1e-12)
+def ood(probs: torch.Tensor, target: torch.Tensor, kind: str) -> dict[str, float]:
+    scores = F.ood_scores(probs, kind, from_logits=False)
+    return F.ood_detection(scores[target == 0], scores[target == 1])
 
 
-@pytest.mark.parametrize("streaming", [pair[0] for pair in PAIRS])
-def test_an_empty_metric_is_refused(streaming):
-    with pytest.warns(UserWarning, match="before the ``update`` method"), pytest.raises(InvalidInput, match="at least one sample"):
-        streaming().compute()
+# The class, its options, its function, and options that only the class needs.
+KINDS = {
+    "accuracy": (metrics.Accuracy, {}, F.accuracy),
+    "top-3": (metrics.Accuracy, {"top_k": 3}, F.accuracy),
+    "nll": (metrics.NegativeLogLikelihood, {}, F.negative_log_likelihood),
+    "brier": (metrics.BrierScore, {}, F.brier_score),
+    "ece": (metrics.ExpectedCalibrationError, {}, F.expected_calibration_error),
+    "ece, 4 bins": (metrics.ExpectedCalibrationError, {"num_bins": 4}, F.expected_calibration_error),
+    "ece, l2": (metrics.ExpectedCalibrationError, {"norm": "l2"}, F.expected_calibration_error),
+    "ece, max": (metrics.ExpectedCalibrationError, {"norm": "max"}, F.expected_calibration_error),
+    "mce": (metrics.MaximumCalibrationError, {}, F.maximum_calibration_error),
+    "oe": (metrics.OverconfidenceError, {}, F.overconfidence_error),
+    "ue": (metrics.UnderconfidenceError, {}, F.underconfidence_error),
+    "debiased": (metrics.DebiasedCalibrationError, {}, F.debiased_calibration_error),
+    "classwise": (metrics.ClasswiseCalibrationError, {}, F.classwise_calibration_error, {"num_classes": 10}),
+    "classwise, sum": (metrics.ClasswiseCalibrationError, {"aggregate": "sum"}, F.classwise_calibration_error, {"num_classes": 10}),
+    "smooth": (metrics.SmoothCalibrationError, {}, F.smooth_calibration_error),
+    "aece": (metrics.AdaptiveCalibrationError, {}, F.adaptive_calibration_error),
+    "aece, release": (metrics.AdaptiveCalibrationError, {"edges": "release"}, F.adaptive_calibration_error),
+    "ks": (metrics.KSCalibrationError, {}, F.ks_calibration_error),
+    "aurc": (metrics.AURC, {}, F.aurc),
+    "eaurc": (metrics.ExcessAURC, {}, F.excess_aurc),
+    "auroc": (metrics.CorrectnessAUROC, {}, F.correctness_auroc),
+    "long tail": (metrics.LongTailMetrics, {"class_counts": COUNTS}, F.long_tail_metrics),
+}
+TWINS = {
+    name: (functools.partial(streamed, **options, **dict(*own)), functools.partial(function, **options))
+    for name, (streamed, options, function, *own) in KINDS.items()
+}
+OOD = {
+    kind: (functools.partial(metrics.OODDetection, kind, from_logits=False), functools.partial(ood, kind=kind))
+    for kind in ("entropy", "max-probability")
+}
 
 
-def test_binned_state_does_not_grow(rng):
-    metric = metrics.ExpectedCalibrationError(from_logits=True)
-    for _ in range(20):
-        metric.update(torch.randn(100, 10, generator=rng), torch.randint(10, (100,), generator=rng))
-    assert sum(getattr(metric, name).numel() for name in metric._defaults) == 3 * 15 + 1
+class TestEveryMetric(MetricContract):
+    twins = TWINS
+
+    @pytest.fixture(params=TWINS)
+    def name(self, request):
+        return request.param
+
+    @pytest.fixture
+    def metric(self, name):
+        return self.twins[name][0]
+
+    @pytest.fixture
+    def function(self, name):
+        return self.twins[name][1]
+
+    def companions(self, metric):
+        return tuple(twins[0] for twins in self.twins.values())
 
 
-def _merge(rank: int, path: str) -> None:
-    import torch.distributed as dist
+class TestOOD(TestEveryMetric):
+    twins = OOD
 
-    dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=2)
-    probs, target = random_probs(101, 10, torch.Generator().manual_seed(0))
-    mine = slice(0, 60) if rank == 0 else slice(60, 101)
-    for streaming, function in PAIRS:
-        metric = streaming()
-        metric.update(probs[mine], target[mine])
-        assert metric.compute().item() == pytest.approx(function(probs, target).item(), abs=1e-12), streaming
-    dist.destroy_process_group()
+    @pytest.fixture(params=OOD)
+    def name(self, request):
+        return request.param
+
+    def make_data(self, seed=0):
+        probs, target = super().make_data(seed)
+        return probs, target % 2  # which samples are out of distribution
 
 
-@pytest.mark.dist
-def test_two_processes_with_unequal_shares_give_what_the_whole_gives(tmp_path):
-    torch.multiprocessing.spawn(_merge, (str(tmp_path / "store"),), nprocs=2)
+def test_every_streaming_class_is_under_contract_and_public():
+    modules = (streaming, streaming_ranked, streaming_grouped)
+    classes = {name for module in modules for name in module.__all__} - {"ScoreMetric"}
+    tested = {metric.func.__name__ for metric, _ in (*TWINS.values(), *OOD.values())}
+    assert classes == tested
+    assert all(issubclass(getattr(metrics, name), Metric) for name in classes)
+
+
+def test_scores_may_be_logits(rng):
+    logits, target = torch.randn(50, 10, generator=rng), torch.randint(10, (50,), generator=rng)
+    for make, function in TWINS.values():
+        metric = make(from_logits=True)
+        metric.update(logits, target)
+        assert_same(metric.compute(), function(logits, target, from_logits=True))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: metrics.ExpectedCalibrationError(num_bins=0), "num_bins must be at least 1, got 0"),
+        (lambda: metrics.ExpectedCalibrationError(norm="l3"), "norm must be"),
+        (lambda: metrics.AdaptiveCalibrationError(edges="equal"), "edges must be"),
+        (lambda: metrics.Accuracy(top_k=0), "top_k must be at least 1, got 0"),
+        (lambda: metrics.ClasswiseCalibrationError(0), "num_classes must be at least 1, got 0"),
+        (lambda: metrics.ClasswiseCalibrationError(3, aggregate="max"), "aggregate must be"),
+        (lambda: metrics.OODDetection("distance"), "kind must be one of"),
+    ],
+)
+def test_bad_options_are_refused_at_once(make, message):
+    with unchecked(), pytest.raises(InvalidInput, match=message):
+        make()
+
+
+def test_classes_must_be_as_many_as_announced(rng):
+    with pytest.raises(InvalidInput, match="num_classes = 3 columns, got 4"):
+        metrics.ClasswiseCalibrationError(3, from_logits=True).update(torch.randn(5, 4, generator=rng), torch.zeros(5, dtype=torch.long))
+
+
+def test_a_collection_shares_states_and_agrees(rng):
+    """torchmetrics may merge the states of metrics that are equal after the first batch."""
+    from torchmetrics import MetricCollection
+
+    probs = torch.randn(100, 10, generator=rng, dtype=torch.float64).softmax(1)
+    target = torch.randint(10, (100,), generator=rng)
+    names = ("ece", "mce", "oe", "nll", "accuracy", "aece", "ks")
+    collection = MetricCollection({name: TWINS[name][0]() for name in names})
+    for part in torch.arange(100).split(30):
+        collection.update(probs[part], target[part])
+    for name, value in collection.compute().items():
+        assert value.item() == pytest.approx(TWINS[name][1](probs, target).item(), abs=1e-12)

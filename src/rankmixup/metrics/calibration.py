@@ -1,7 +1,7 @@
-"""Calibration errors: ECE, AECE, MCE, OE and UE (Eqs. 15 to 17).
+"""Calibration errors of the predicted class: ECE and its norms, AECE, MCE, OE, UE (Eqs. 15 to 17), debiased ECE and KS.
 
 Equal-width bins are right-closed, `(lo, hi]`, as in the paper. Everything binned is computed from the three sums of
-`Bins`, by the functions here and by the streaming metrics alike.
+`Bins`, by the functions here and by the streaming metrics alike; everything ranked from `TieGroups`.
 """
 
 from dataclasses import dataclass
@@ -13,95 +13,130 @@ from torch import Tensor
 
 from rankmixup.errors import require
 from rankmixup.metrics.inputs import top_label
+from rankmixup.metrics.rows import bin_index
+from rankmixup.metrics.ties import TieGroups, tie_groups
 
 __all__ = [
     "Bins",
     "adaptive_calibration_error",
     "adaptive_from_top_label",
+    "bin_index",
     "bin_top_label",
+    "debiased_calibration_error",
     "expected_calibration_error",
+    "ks_calibration_error",
+    "ks_from_groups",
     "maximum_calibration_error",
     "overconfidence_error",
     "underconfidence_error",
 ]
 
+Norm = Literal["l1", "l2", "max"]
+Edges = Literal["mass", "release"]
+
 
 @dataclass(frozen=True)
 class Bins:
-    """Sums over confidence bins; they add up over batches and over processes."""
+    """Sums over confidence bins; they add up over batches and over processes. Leading dimensions are independent sets of bins."""
 
-    count: Float[Tensor, " H"]
-    confidence: Float[Tensor, " H"]
-    correct: Float[Tensor, " H"]
+    count: Float[Tensor, "*R H"]
+    confidence: Float[Tensor, "*R H"]
+    correct: Float[Tensor, "*R H"]
 
     @property
-    def weight(self) -> Float[Tensor, " H"]:
+    def weight(self) -> Float[Tensor, "*R H"]:
         """Share of all samples in each bin."""
-        return self.count / self.count.sum()
+        return self.count / self.count.sum(dim=-1, keepdim=True)
 
     @property
-    def mean_confidence(self) -> Float[Tensor, " H"]:
+    def mean_confidence(self) -> Float[Tensor, "*R H"]:
         """Mean confidence in each bin; 0 where it is empty."""
         return self.confidence / self.count.clamp(min=1)
 
     @property
-    def accuracy(self) -> Float[Tensor, " H"]:
+    def accuracy(self) -> Float[Tensor, "*R H"]:
         """Share of right predictions in each bin; 0 where it is empty."""
         return self.correct / self.count.clamp(min=1)
 
     @property
-    def gap(self) -> Float[Tensor, " H"]:
+    def gap(self) -> Float[Tensor, "*R H"]:
         """Confidence minus accuracy: positive where overconfident."""
         return self.mean_confidence - self.accuracy
 
-    def ece(self) -> Float[Tensor, ""]:
-        return (self.weight * self.gap.abs()).sum()
+    def ece(self, norm: Norm = "l1") -> Float[Tensor, "*R"]:
+        if norm == "max":
+            return self.mce()
+        if norm == "l2":
+            return (self.weight * self.gap.square()).sum(dim=-1).sqrt()
+        return (self.weight * self.gap.abs()).sum(dim=-1)
 
-    def mce(self) -> Float[Tensor, ""]:
-        return self.gap.abs().max()
+    def mce(self) -> Float[Tensor, "*R"]:
+        return self.gap.abs().amax(dim=-1)
 
-    def oe(self) -> Float[Tensor, ""]:
-        return (self.weight * self.mean_confidence * self.gap.clamp(min=0)).sum()
+    def oe(self) -> Float[Tensor, "*R"]:
+        return (self.weight * self.mean_confidence * self.gap.clamp(min=0)).sum(dim=-1)
 
-    def ue(self) -> Float[Tensor, ""]:
-        return (self.weight * self.mean_confidence * (-self.gap).clamp(min=0)).sum()
+    def ue(self) -> Float[Tensor, "*R"]:
+        return (self.weight * self.mean_confidence * (-self.gap).clamp(min=0)).sum(dim=-1)
+
+    def debiased(self) -> Float[Tensor, "*R"]:
+        """Debiased L2 error; NaN where no bin holds two samples."""
+        noise = self.accuracy * (1 - self.accuracy) / (self.count - 1).clamp(min=1)
+        known = self.count >= 2
+        square = (self.weight * (self.gap.square() - noise) * known).sum(dim=-1)
+        return square.clamp(min=0).sqrt().where(known.any(dim=-1), torch.nan)
 
 
-def bin_index(confidence: Float[Tensor, " N"], num_bins: int) -> Int[Tensor, " N"]:
-    """Number of the right-closed equal-width bin of each confidence.
-
-    >>> bin_index(torch.tensor([0.1, 0.5, 0.50001, 1.0]), 2)
-    tensor([0, 0, 1, 1])
-    """
+def check_num_bins(num_bins: int) -> None:
+    """Refuse what is not a number of bins."""
     require(num_bins >= 1, f"num_bins must be at least 1, got {num_bins}")
-    edges = torch.linspace(0, 1, num_bins + 1, dtype=torch.float64, device=confidence.device).to(confidence.dtype)
-    return torch.bucketize(confidence, edges[1:-1])
 
 
 def bin_top_label(confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"], num_bins: int) -> Bins:
     """Sums over equal-width bins, in float64 so that adding a million samples loses nothing."""
-    index = bin_index(confidence, num_bins)
-    values = torch.stack([torch.ones_like(confidence), confidence, correct]).double()
-    sums = torch.zeros(3, num_bins, dtype=torch.float64, device=confidence.device)
-    return Bins(*sums.index_add_(1, index, values))
+    return sums_by_index(confidence, correct, bin_index(confidence, num_bins), num_bins)
+
+
+def sums_by_index(confidence: Tensor, correct: Tensor, index: Tensor, size: int) -> Bins:
+    """Sums over samples of equal index, `[size]`."""
+    count, *sums = (torch.bincount(index, weights, minlength=size) for weights in (None, confidence.double(), correct.double()))
+    return Bins(count.double(), *(each.double() for each in sums))  # of no samples, bincount gives whole numbers
 
 
 def expected_calibration_error(
-    probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = False
+    probs: Float[Tensor, "N K"],
+    target: Int[Tensor, " N"],
+    *,
+    num_bins: int = 15,
+    from_logits: bool = False,
+    norm: Norm = "l1",
 ) -> Float[Tensor, ""]:
     """Expected calibration error, Eq. (15): mean over samples of `|confidence - accuracy|` of their bin.
+
+    `norm="l2"` gives the root of the mean square and `"max"` the largest instead of the mean.
 
     >>> probs = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]])
     >>> round(expected_calibration_error(probs, torch.tensor([0, 0, 0, 1])).item(), 4)  # (|.9 - 1| + |.6 - .5|) / 2
     0.1
     """
-    return bin_top_label(*top_label(probs, target, from_logits=from_logits), num_bins).ece()
+    check_norm(norm)
+    return bin_top_label(*top_label(probs, target, from_logits=from_logits), num_bins).ece(norm)
+
+
+def check_norm(norm: str) -> None:
+    """Refuse what is not a norm."""
+    require(norm in ("l1", "l2", "max"), f"norm must be 'l1', 'l2' or 'max', got {norm!r}")
 
 
 def maximum_calibration_error(
     probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = False
 ) -> Float[Tensor, ""]:
-    """Largest `|confidence - accuracy|` of any bin that is not empty."""
+    """Largest `|confidence - accuracy|` of any bin that is not empty.
+
+    >>> probs = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.7, 0.3], [0.7, 0.3]])
+    >>> round(maximum_calibration_error(probs, torch.tensor([0, 0, 0, 1])).item(), 4)  # max(|.9 - 1|, |.7 - .5|)
+    0.2
+    """
     return bin_top_label(*top_label(probs, target, from_logits=from_logits), num_bins).mce()
 
 
@@ -129,7 +164,44 @@ def underconfidence_error(
     return bin_top_label(*top_label(probs, target, from_logits=from_logits), num_bins).ue()
 
 
-Edges = Literal["mass", "release"]
+def debiased_calibration_error(
+    probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = False
+) -> Float[Tensor, ""]:
+    """Debiased L2 calibration error (Kumar, Liang and Ma, 2019): what ECE of `norm="l2"` would be without sampling noise.
+
+    The squared gap of a bin is too large by the variance of its accuracy, on average; the unbiased estimate of that,
+    a (1 - a) / (n - 1), is taken off. What remains of the mean square is set to 0 where noise made it negative, then rooted.
+    A bin of one sample says nothing about its variance and counts 0; with no larger bin the error is refused.
+
+    >>> probs = torch.tensor([[0.9, 0.1]] * 4)
+    >>> round(debiased_calibration_error(probs, torch.tensor([0, 0, 1, 1])).item(), 4)  # sqrt(0.4^2 - 0.25 / 3)
+    0.2769
+    """
+    return require_debiased(bin_top_label(*top_label(probs, target, from_logits=from_logits), num_bins).debiased())
+
+
+def require_debiased(value: Tensor) -> Tensor:
+    """Refuse the NaN of bins too small for the estimate."""
+    require(not bool(value.isnan()), "debiased calibration error must have a bin of at least two samples, got none")
+    return value
+
+
+def ks_calibration_error(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = False) -> Float[Tensor, ""]:
+    """Kolmogorov-Smirnov calibration error (Gupta et al., 2021): no bins.
+
+    Samples in order of confidence; the largest distance between the running sums of confidence and of correctness, over N.
+    Samples of equal confidence enter together, so that their order never matters.
+
+    >>> probs = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]])
+    >>> round(ks_calibration_error(probs, torch.tensor([0, 1, 1])).item(), 4)  # (0.6 + 0.8 - 0) / 3
+    0.4667
+    """
+    return ks_from_groups(tie_groups(*top_label(probs, target, from_logits=from_logits)))
+
+
+def ks_from_groups(groups: TieGroups) -> Float[Tensor, ""]:
+    """Kolmogorov-Smirnov calibration error of confidences and correctness."""
+    return (groups.size * groups.score - groups.positive).cumsum(0).abs().max() / groups.total
 
 
 def adaptive_calibration_error(
@@ -157,17 +229,25 @@ def adaptive_from_top_label(
     confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"], num_bins: int, edges: Edges = "mass"
 ) -> Float[Tensor, ""]:
     """Adaptive ECE of confidences and correctness."""
-    require(num_bins >= 1, f"num_bins must be at least 1, got {num_bins}")
+    check_edges(edges)
+    if edges == "mass":
+        return adaptive_from_groups(tie_groups(confidence, correct), num_bins)
+    check_num_bins(num_bins)
+    return _release_adaptive(confidence, correct, num_bins)
+
+
+def check_edges(edges: str) -> None:
+    """Refuse what is not a way to cut."""
     require(edges in ("mass", "release"), f"edges must be 'mass' or 'release', got {edges!r}")
-    if edges == "release":
-        return _release_adaptive(confidence, correct, num_bins)
-    confidence, order = confidence.double().sort()
-    size = len(confidence)
-    _, group, sizes = confidence.unique_consecutive(return_inverse=True, return_counts=True)
-    per_group = torch.zeros(len(sizes), dtype=torch.float64, device=confidence.device).index_add_(0, group, correct.double()[order])
-    gap = confidence - (per_group / sizes)[group]
-    bins = torch.arange(size, device=confidence.device) * num_bins // size
-    return torch.zeros(num_bins, dtype=torch.float64, device=confidence.device).index_add_(0, bins, gap).abs().sum() / size
+
+
+def adaptive_from_groups(groups: TieGroups, num_bins: int) -> Float[Tensor, ""]:
+    """Adaptive ECE with bins of equal mass."""
+    check_num_bins(num_bins)
+    size = groups.total
+    gap = (groups.score - groups.positive / groups.size).repeat_interleave(groups.size)
+    bins = torch.arange(size, device=gap.device) * num_bins // size
+    return torch.bincount(bins, weights=gap, minlength=num_bins).abs().sum() / size
 
 
 def _release_adaptive(confidence: Tensor, correct: Tensor, num_bins: int) -> Tensor:

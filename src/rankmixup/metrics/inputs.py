@@ -1,47 +1,116 @@
 """What a metric accepts: scores `[N, K]` that are said to be probabilities or logits, never guessed, and labels `[N]`."""
 
+import math
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NoReturn, TypeVar
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup.errors import require
+from rankmixup.errors import InvalidInput, require
+from rankmixup.metrics.rows import Rows
 
-__all__ = ["check_scores", "probabilities", "top_label"]
+__all__ = ["check_scores", "checked_rows", "over_rows", "probabilities", "top_label"]
+
+T = TypeVar("T")
 
 _SUM_TOLERANCE = 1e-3
 """How far a row of probabilities may be from 1: half-precision softmaxes over many classes reach about this."""
 
+_CHUNK = 1 << 20
+"""Scores in one chunk: small enough to stay in cache while it is checked and used, large enough to hide Python."""
+
+
+def over_rows(figures: Callable[[Rows], T], scores: Tensor, target: Tensor, *, from_logits: bool) -> list[T]:
+    """What `figures` makes of each chunk of rows, in order; each is checked just before, while it is read into the cache anyway.
+
+    Refuses, in one sentence, scores and labels from which no right number can be computed. Chunks are shared by as many
+    threads as torch would use. It would share every single operation instead: on small chunks that is mostly waiting,
+    and on a busy machine nothing else.
+    """
+    _check_shapes(scores, target, "logits" if from_logits else "probs")
+    scores, target = scores.detach(), target.detach().long()
+    size = max(1, _CHUNK // scores.shape[1])
+
+    def one(start: int) -> tuple[bool, T]:
+        part = scores[start : start + size]
+        part = part.to(torch.promote_types(part.dtype, torch.float32)).contiguous()  # transposed scores are not
+        looks_like_probs = _check_part(part, start, from_logits)
+        return looks_like_probs, figures(Rows(part, target[start : start + size], from_logits))
+
+    results = _in_threads(one, range(0, len(scores), size), torch.get_num_threads() if scores.device.type == "cpu" else 1)
+    if from_logits and all(looks_like_probs for looks_like_probs, _ in results):
+        # Rows of a single 1 among zeros are as likely logits written by hand.
+        one_hot = bool(((scores == 0) | (scores == 1)).all())
+        require(one_hot, "logits must not be probabilities, but every row lies in [0, 1] and sums to 1")
+    return [figure for _, figure in results]
+
+
+def _in_threads(function: Callable[[int], T], items: Sequence[int], threads: int) -> list[T]:
+    if threads == 1 or len(items) == 1:
+        return [function(item) for item in items]
+    try:
+        # torch keeps the number for each thread that exists, and one more for those to come, which is put back.
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(function, items))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _check_part(part: Tensor, start: int, from_logits: bool) -> bool:
+    """Refuse scores that cannot be what they are said to be; tells whether they could be probabilities."""
+    # A sum is finite only if every term is: the terms are looked at only where it is not, since it may overflow.
+    total = part.sum(dim=1)
+    low, high = (bound.item() for bound in total.aminmax())
+    probs = low >= 1 - _SUM_TOLERANCE and high <= 1 + _SUM_TOLERANCE and part.min().item() >= 0
+    if not from_logits and not probs:
+        _refuse_probabilities(part, total, start)
+    if not math.isfinite(low + high):
+        _require_finite(part, start, "logits")
+    return probs
+
+
+def checked_rows(scores: Tensor, target: Tensor, *, from_logits: bool) -> Iterator[Rows]:
+    """The chunks of rows themselves, all of them checked before the first is given out."""
+    rows = over_rows(lambda rows: rows, scores, target, from_logits=from_logits)[::-1]
+    while rows:
+        yield rows.pop()  # not kept: whatever it computes it remembers
+
 
 def check_scores(scores: Tensor, target: Tensor, *, from_logits: bool) -> None:
     """Refuse, in one sentence, scores and labels from which no right number can be computed."""
-    kind = "logits" if from_logits else "probs"
+    over_rows(lambda _: None, scores, target, from_logits=from_logits)
+
+
+def _check_shapes(scores: Tensor, target: Tensor, kind: str) -> None:
     require(scores.ndim == 2, f"{kind} must have shape [N, K], got {list(scores.shape)}")
     require(scores.is_floating_point(), f"{kind} must be floating point, got {scores.dtype}")
     samples, classes = scores.shape
     require(samples > 0 and classes > 0, f"{kind} must hold at least one sample and one class, got shape {list(scores.shape)}")
-    require(target.ndim == 1, f"labels must have shape [N], got {list(target.shape)}")
+    one_hot = "; one-hot labels become indices by labels.argmax(1)" if target.shape == scores.shape else ""
+    require(target.ndim == 1, f"labels must have shape [N], got {list(target.shape)}{one_hot}")
     require(len(target) == samples, f"{kind} and labels must have the same length, got {samples} and {len(target)}")
-    integer = not (target.is_floating_point() or target.dtype == torch.bool)
+    integer = not (target.is_floating_point() or target.is_complex() or target.dtype == torch.bool)
     require(integer, f"labels must be class indices, got {target.dtype}")
     low, high = (int(bound) for bound in target.aminmax())
     wrong = low if low < 0 else high
     require(0 <= wrong < classes, f"labels must lie in 0..{classes - 1}, got {wrong}")
-    total = scores.sum(dim=1, dtype=torch.promote_types(scores.dtype, torch.float32))
-    # A sum is finite only if every term is: the terms themselves are looked at only where it is not, since it may overflow.
-    if not bool(total.isfinite().all()):
-        finite = scores.isfinite().all(dim=1)
-        require(bool(finite.all()), f"{kind} must be finite, row {int(finite.long().argmin())} is not")
-    smallest = scores.min().item()
-    # Nothing negative and a sum of 1 leave no entry above 1.
-    sums_to_one = smallest >= 0 and bool(((total - 1).abs() <= _SUM_TOLERANCE).all())
-    if from_logits:
-        # Rows of a single 1 among zeros are as likely logits written by hand.
-        one_hot = sums_to_one and bool(((scores == 0) | (scores == 1)).all())
-        require(not sums_to_one or one_hot, "logits must not be probabilities, but every row lies in [0, 1] and sums to 1")
-    else:
-        require(smallest >= 0, f"probs must not be negative (logits, perhaps?), got {smallest:.6g}")
-        row = int((total - 1).abs().argmax())
-        require(sums_to_one, f"probs must sum to 1 in every row (logits, perhaps?), row {row} sums to {total[row]:.6g}")
+
+
+def _require_finite(part: Tensor, start: int, kind: str) -> None:
+    finite = part.isfinite().all(dim=1)
+    require(bool(finite.all()), f"{kind} must be finite, row {start + int(finite.long().argmin())} is not")
+
+
+def _refuse_probabilities(part: Tensor, total: Tensor, start: int) -> NoReturn:
+    """Say what is wrong. Nothing negative and a sum of 1 leave no entry above 1, so that these two are all there is to check."""
+    _require_finite(part, start, "probs")
+    smallest = part.min().item()
+    require(smallest >= 0, f"probs must not be negative (logits, perhaps?), got {smallest:.6g}")
+    row = int((total - 1).abs().argmax())
+    raise InvalidInput(f"probs must sum to 1 in every row (logits, perhaps?), row {start + row} sums to {total[row]:.6g}")
 
 
 def probabilities(scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool) -> Float[Tensor, "N K"]:
@@ -54,6 +123,13 @@ def probabilities(scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, fr
 def top_label(
     scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool
 ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
-    """Confidence of each prediction, Eq. (3), and whether it is right (1.0 or 0.0), of checked scores."""
-    top, prediction = probabilities(scores, target, from_logits=from_logits).max(dim=1)
-    return top, (prediction == target.to(prediction)).to(top.dtype)
+    """Confidence of each prediction, Eq. (3), and whether it is right (1.0 or 0.0), of checked scores.
+
+    The prediction is the first of the largest scores.
+
+    >>> top_label(torch.tensor([[0.8, 0.2], [0.5, 0.5]]), torch.tensor([0, 1]), from_logits=False)
+    (tensor([0.8000, 0.5000]), tensor([1., 0.]))
+    """
+    pairs = over_rows(lambda rows: (rows.confidence, rows.right_within(1)), scores, target, from_logits=from_logits)
+    confidence, right = (torch.cat(column) for column in zip(*pairs, strict=True))
+    return confidence, right.to(confidence.dtype)

@@ -1,7 +1,8 @@
 """Streaming twins of the metrics: `torchmetrics.Metric` classes that share the functions' implementation.
 
 Kept apart from the functions because importing torchmetrics is slow; `rankmixup.metrics` resolves these names on first use.
-States are sums over bins, in float64, wherever a metric allows it: memory does not grow with the number of samples.
+States are sums, in float64, wherever a metric allows it: memory does not grow with the number of samples. They add up
+exactly over processes, however unequal their shares: nothing is padded or averaged.
 """
 
 from abc import abstractmethod
@@ -10,25 +11,30 @@ from typing import Any
 import torch
 from torch import Tensor
 from torchmetrics import Metric
-from torchmetrics.utilities import dim_zero_cat
 
 from rankmixup.errors import InvalidInput, require
-from rankmixup.metrics.calibration import Bins, Edges, adaptive_from_top_label, bin_top_label
+from rankmixup.metrics.calibration import Bins, Norm, bin_top_label, check_norm, check_num_bins, require_debiased
+from rankmixup.metrics.classwise import Aggregate, check_aggregate, class_gaps, classwise_from_gaps
 from rankmixup.metrics.inputs import top_label
-from rankmixup.metrics.proper import nll_per_sample
+from rankmixup.metrics.proper import brier_per_sample, nll_per_sample, right_within
+from rankmixup.metrics.smooth import GRID, residual_grid, smooth_from_grid
 
 __all__ = [
     "Accuracy",
-    "AdaptiveCalibrationError",
+    "BrierScore",
+    "ClasswiseCalibrationError",
+    "DebiasedCalibrationError",
     "ExpectedCalibrationError",
     "MaximumCalibrationError",
     "NegativeLogLikelihood",
     "OverconfidenceError",
+    "ScoreMetric",
+    "SmoothCalibrationError",
     "UnderconfidenceError",
 ]
 
 
-class _ScoreMetric(Metric):
+class ScoreMetric(Metric):
     """A metric of scores `[N, K]` and labels `[N]`; `from_logits` says which scores, once and for all batches."""
 
     samples: Tensor
@@ -39,21 +45,29 @@ class _ScoreMetric(Metric):
     def __init__(self, *, from_logits: bool = False, **kwargs: Any):
         super().__init__(**kwargs)
         self.from_logits = from_logits
-        self.add_state("samples", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+        # torchmetrics gives a process that has seen nothing empty lists of this type; gathering needs one type everywhere.
+        self.set_dtype(torch.float64)
+        self.add_sum("samples")
 
-    def _require_samples(self) -> None:
+    def add_sum(self, name: str, *shape: int) -> None:
+        """A state that adds up over batches and processes."""
+        self.add_state(name, torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
+
+    def require_samples(self) -> int:
+        """How many samples were seen; refuses none."""
         if int(self.samples) == 0:
             raise InvalidInput(f"{type(self).__name__} must be updated with at least one sample before compute, got none")
+        return int(self.samples)
 
 
-class _MeanMetric(_ScoreMetric):
+class _MeanMetric(ScoreMetric):
     """A mean over samples."""
 
     total: Tensor
 
     def __init__(self, *, from_logits: bool = False, **kwargs: Any):
         super().__init__(from_logits=from_logits, **kwargs)
-        self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_sum("total")
 
     @abstractmethod
     def _per_sample(self, scores: Tensor, target: Tensor) -> Tensor:
@@ -66,8 +80,7 @@ class _MeanMetric(_ScoreMetric):
 
     def compute(self) -> Tensor:
         """The value over everything seen."""
-        self._require_samples()
-        return self.total / self.samples
+        return self.total / self.require_samples()
 
 
 class Accuracy(_MeanMetric):
@@ -75,8 +88,13 @@ class Accuracy(_MeanMetric):
 
     higher_is_better = True
 
+    def __init__(self, *, top_k: int = 1, from_logits: bool = False, **kwargs: Any):
+        super().__init__(from_logits=from_logits, **kwargs)
+        require(top_k >= 1, f"top_k must be at least 1, got {top_k}")
+        self.top_k = top_k
+
     def _per_sample(self, scores: Tensor, target: Tensor) -> Tensor:
-        return top_label(scores, target, from_logits=self.from_logits)[1]
+        return right_within(scores, target, self.top_k, from_logits=self.from_logits)
 
 
 class NegativeLogLikelihood(_MeanMetric):
@@ -86,16 +104,23 @@ class NegativeLogLikelihood(_MeanMetric):
         return nll_per_sample(scores, target, from_logits=self.from_logits)
 
 
-class _BinnedMetric(_ScoreMetric):
+class BrierScore(_MeanMetric):
+    """Streaming twin of `brier_score`."""
+
+    def _per_sample(self, scores: Tensor, target: Tensor) -> Tensor:
+        return brier_per_sample(scores, target, from_logits=self.from_logits)
+
+
+class _BinnedMetric(ScoreMetric):
     """A metric of the sums over equal-width bins."""
 
     sums: Tensor
 
     def __init__(self, *, num_bins: int = 15, from_logits: bool = False, **kwargs: Any):
         super().__init__(from_logits=from_logits, **kwargs)
-        require(num_bins >= 1, f"num_bins must be at least 1, got {num_bins}")
+        check_num_bins(num_bins)
         self.num_bins = num_bins
-        self.add_state("sums", torch.zeros(3, num_bins, dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_sum("sums", 3, num_bins)
 
     def update(self, scores: Tensor, target: Tensor) -> None:
         """Add a batch."""
@@ -105,16 +130,21 @@ class _BinnedMetric(_ScoreMetric):
 
     def bins(self) -> Bins:
         """The sums seen so far."""
-        self._require_samples()
+        self.require_samples()
         return Bins(*self.sums)
 
 
 class ExpectedCalibrationError(_BinnedMetric):
     """Streaming twin of `expected_calibration_error`, Eq. (15)."""
 
+    def __init__(self, *, num_bins: int = 15, norm: Norm = "l1", from_logits: bool = False, **kwargs: Any):
+        super().__init__(num_bins=num_bins, from_logits=from_logits, **kwargs)
+        check_norm(norm)
+        self.norm: Norm = norm
+
     def compute(self) -> Tensor:
         """The value over everything seen."""
-        return self.bins().ece()
+        return self.bins().ece(self.norm)
 
 
 class MaximumCalibrationError(_BinnedMetric):
@@ -141,26 +171,54 @@ class UnderconfidenceError(_BinnedMetric):
         return self.bins().ue()
 
 
-class AdaptiveCalibrationError(_ScoreMetric):
-    """Streaming twin of `adaptive_calibration_error`; keeps two numbers per sample, since equal mass needs all ranks."""
+class DebiasedCalibrationError(_BinnedMetric):
+    """Streaming twin of `debiased_calibration_error`."""
 
-    confidence: list[Tensor]
-    correct: list[Tensor]
+    def compute(self) -> Tensor:
+        """The value over everything seen."""
+        return require_debiased(self.bins().debiased())
 
-    def __init__(self, *, num_bins: int = 15, edges: Edges = "mass", from_logits: bool = False, **kwargs: Any):
+
+class ClasswiseCalibrationError(ScoreMetric):
+    """Streaming twin of `classwise_calibration_error`; a sum for each class and bin, so that it must know the classes."""
+
+    gaps: Tensor
+
+    def __init__(self, num_classes: int, *, num_bins: int = 15, aggregate: Aggregate = "mean", from_logits: bool = False, **kwargs: Any):
         super().__init__(from_logits=from_logits, **kwargs)
-        self.num_bins, self.edges = num_bins, edges
-        self.add_state("confidence", [], dist_reduce_fx="cat")
-        self.add_state("correct", [], dist_reduce_fx="cat")
+        require(num_classes >= 1, f"num_classes must be at least 1, got {num_classes}")
+        check_num_bins(num_bins)
+        check_aggregate(aggregate)
+        self.num_classes, self.num_bins = num_classes, num_bins
+        self.aggregate: Aggregate = aggregate
+        self.add_sum("gaps", num_classes, num_bins)
 
     def update(self, scores: Tensor, target: Tensor) -> None:
         """Add a batch."""
-        confidence, correct = top_label(scores, target, from_logits=self.from_logits)
-        self.confidence.append(confidence)
-        self.correct.append(correct)
+        gaps = class_gaps(scores, target, self.num_bins, from_logits=self.from_logits)
+        require(len(gaps) == self.num_classes, f"scores must have num_classes = {self.num_classes} columns, got {len(gaps)}")
+        self.gaps += gaps
         self.samples += len(target)
 
     def compute(self) -> Tensor:
         """The value over everything seen."""
-        self._require_samples()
-        return adaptive_from_top_label(dim_zero_cat(self.confidence), dim_zero_cat(self.correct), self.num_bins, self.edges)
+        return classwise_from_gaps(self.gaps, self.require_samples(), self.aggregate)
+
+
+class SmoothCalibrationError(ScoreMetric):
+    """Streaming twin of `smooth_calibration_error`; its state is the grid of residuals."""
+
+    grid: Tensor
+
+    def __init__(self, *, from_logits: bool = False, **kwargs: Any):
+        super().__init__(from_logits=from_logits, **kwargs)
+        self.add_sum("grid", GRID + 1)
+
+    def update(self, scores: Tensor, target: Tensor) -> None:
+        """Add a batch."""
+        self.grid += residual_grid(*top_label(scores, target, from_logits=self.from_logits))
+        self.samples += len(target)
+
+    def compute(self) -> Tensor:
+        """The value over everything seen."""
+        return smooth_from_grid(self.grid, self.require_samples())

@@ -1,33 +1,71 @@
 """All metrics of one set of scores, as the plain numbers that logs, results and reports hold."""
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup.metrics.calibration import adaptive_from_top_label, bin_top_label
-from rankmixup.metrics.inputs import probabilities
-from rankmixup.metrics.proper import brier_score, nll_per_sample
+from rankmixup.metrics.calibration import adaptive_from_groups, bin_top_label, check_num_bins, ks_from_groups
+from rankmixup.metrics.classwise import classwise_from_gaps
+from rankmixup.metrics.inputs import over_rows
+from rankmixup.metrics.rows import Rows
+from rankmixup.metrics.selective import aurc_from_groups, correctness_from_groups, excess_from_groups
+from rankmixup.metrics.smooth import residual_grid, smooth_from_grid
+from rankmixup.metrics.ties import tie_groups
 
 __all__ = ["METRIC_KEYS", "all_metrics"]
 
-METRIC_KEYS = ("accuracy", "nll", "brier", "ece", "aece", "mce", "oe", "ue")
-"""Every key that `all_metrics` gives; accuracy is the only one of which more is better."""
+METRIC_KEYS = (
+    *("accuracy", "top5_accuracy", "nll", "brier", "ece", "ece_l2", "mce", "aece", "classwise_ece", "classwise_ece_sum", "oe", "ue"),
+    *("smooth_ece", "debiased_ece", "ks", "aurc", "eaurc", "auroc_correct"),
+)
+"""Every key that `all_metrics` gives; of the accuracies and auroc_correct more is better, of all others less."""
 
 
 def all_metrics(
-    scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = False
-) -> dict[str, float]:
-    """Every metric, from one softmax; fractions, not percent."""
-    probs = probabilities(scores, target, from_logits=from_logits)
-    confidence, prediction = probs.max(dim=1)
-    correct = (prediction == target.to(prediction)).to(confidence.dtype)
-    bins = bin_top_label(confidence, correct, num_bins)
-    return {
-        "accuracy": correct.double().mean().item(),
-        "nll": nll_per_sample(scores, target, from_logits=from_logits).mean().item(),
-        "brier": brier_score(probs, target).item(),
-        "ece": bins.ece().item(),
-        "aece": adaptive_from_top_label(confidence, correct, num_bins).item(),
-        "mce": bins.mce().item(),
-        "oe": bins.oe().item(),
-        "ue": bins.ue().item(),
+    scores: Float[Tensor, "N K"],
+    target: Int[Tensor, " N"],
+    *,
+    num_bins: int = 15,
+    from_logits: bool = False,
+    classwise: bool = True,
+) -> dict[str, float | None]:
+    """Every metric, from one pass over the scores and one sort of the confidences; fractions, not percent.
+
+    None where a metric is not defined: top5_accuracy with fewer than five classes, auroc_correct where all predictions are
+    right or all wrong, debiased_ece where no bin holds two samples; and the classwise ones with `classwise=False`.
+    """
+    check_num_bins(num_bins)
+    top5 = scores.ndim == 2 and scores.shape[1] >= 5
+
+    def figures(rows: Rows) -> tuple[Tensor, ...]:
+        within = rows.right_within(5) if top5 else torch.zeros_like(rows.target, dtype=torch.bool)
+        gaps = rows.class_gaps(num_bins).unsqueeze(0) if classwise else rows.scores.new_zeros(1, 0, 0)
+        return rows.confidence, rows.right_within(1), within, rows.nll, rows.brier, gaps
+
+    parts = over_rows(figures, scores, target, from_logits=from_logits)
+    confidence, right, within5, nll, brier, gaps = (torch.cat(column) for column in zip(*parts, strict=True))
+    correct = right.to(confidence.dtype)
+    bins, groups = bin_top_label(confidence, correct, num_bins), tie_groups(confidence, correct)
+    samples, debiased = len(confidence), bins.debiased()
+    per_class = gaps.sum(dim=0) if classwise else None
+    values = {
+        "accuracy": right.double().mean(),
+        "top5_accuracy": within5.double().mean() if top5 else None,
+        "nll": nll.mean(),
+        "brier": brier.mean(),
+        "ece": bins.ece(),
+        "ece_l2": bins.ece("l2"),
+        "mce": bins.mce(),
+        "aece": adaptive_from_groups(groups, num_bins),
+        "classwise_ece": None if per_class is None else classwise_from_gaps(per_class, samples, "mean"),
+        "classwise_ece_sum": None if per_class is None else classwise_from_gaps(per_class, samples, "sum"),
+        "oe": bins.oe(),
+        "ue": bins.ue(),
+        "smooth_ece": smooth_from_grid(residual_grid(confidence, correct), samples),
+        "debiased_ece": None if debiased.isnan() else debiased,
+        "ks": ks_from_groups(groups),
+        "aurc": aurc_from_groups(groups),
+        "eaurc": excess_from_groups(groups),
+        "auroc_correct": correctness_from_groups(groups) if 0 < int(right.sum()) < samples else None,
     }
+    return {key: None if value is None else value.item() for key, value in values.items()}

@@ -1,0 +1,57 @@
+"""Calibration error of every class's probability, not only of the predicted one's."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from rankmixup.errors import require
+from rankmixup.metrics.calibration import check_num_bins
+from rankmixup.metrics.inputs import over_rows
+
+__all__ = ["classwise_calibration_error", "classwise_from_gaps"]
+
+Aggregate = Literal["mean", "sum"]
+
+
+def classwise_calibration_error(
+    probs: Float[Tensor, "N K"],
+    target: Int[Tensor, " N"],
+    *,
+    num_bins: int = 15,
+    from_logits: bool = False,
+    aggregate: Aggregate = "mean",
+) -> Float[Tensor, ""]:
+    """ECE of each class's probability as a prediction of that class, averaged over the classes or summed.
+
+    A bin's weight times its gap is |sum of probability - label| / N, so that one sum for each class and bin is enough.
+
+    **Deviation:** all K classes count, the release takes their number from the largest label; a probability of exactly 0
+    belongs to the first bin, the release leaves it out and with it a label that was called impossible.
+
+    >>> probs = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.4, 0.6], [0.4, 0.6]])
+    >>> round(classwise_calibration_error(probs, torch.tensor([0, 0, 0, 1])).item(), 4)  # (0.1 + 0.1) / 2 for each class
+    0.1
+    >>> round(classwise_calibration_error(probs, torch.tensor([0, 0, 0, 1]), aggregate="sum").item(), 4)
+    0.2
+    """
+    check_num_bins(num_bins)
+    check_aggregate(aggregate)
+    return classwise_from_gaps(class_gaps(probs, target, num_bins, from_logits=from_logits), len(target), aggregate)
+
+
+def check_aggregate(aggregate: str) -> None:
+    """Refuse what is not a way to aggregate."""
+    require(aggregate in ("mean", "sum"), f"aggregate must be 'mean' or 'sum', got {aggregate!r}")
+
+
+def class_gaps(scores: Tensor, target: Tensor, num_bins: int, *, from_logits: bool) -> Float[Tensor, "K H"]:
+    """Sum of probability minus label for each class and bin; adds up over batches and processes."""
+    return torch.stack(over_rows(lambda rows: rows.class_gaps(num_bins), scores, target, from_logits=from_logits)).sum(dim=0)
+
+
+def classwise_from_gaps(gaps: Float[Tensor, "K H"], samples: int, aggregate: Aggregate) -> Float[Tensor, ""]:
+    """Classwise ECE from the sums of `class_gaps`."""
+    per_class = gaps.abs().sum(dim=1) / samples
+    return per_class.mean() if aggregate == "mean" else per_class.sum()

@@ -1,0 +1,80 @@
+"""Metrics of frequent, middling and rare classes after training on a long tail."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from rankmixup.errors import require
+from rankmixup.metrics.calibration import Bins, bin_index, sums_by_index
+from rankmixup.metrics.inputs import top_label
+
+__all__ = ["GROUPS", "bins_by_group", "class_groups", "group_metrics", "long_tail_metrics"]
+
+GROUPS = ("head", "medium", "tail")
+_PUBLISHED = {10: (3, 7), 100: (36, 71)}
+"""Where medium and tail begin in the published tables, classes in order of frequency."""
+
+
+def class_groups(class_counts: Sequence[int] | Int[Tensor, " K"]) -> Int[Tensor, " K"]:
+    """Group of each class, 0 head, 1 medium, 2 tail.
+
+    Classes in order of their training samples, most first, equal ones by index; medium begins at K / 3 and tail at 2 K / 3,
+    rounded. With 10 and 100 classes they begin at 3 and 7, and at 36 and 71, as in the published tables, which name classes
+    by index since there the first is the most frequent.
+
+    >>> class_groups([5, 50, 20])
+    tensor([2, 0, 1])
+    """
+    counts = torch.as_tensor(class_counts)
+    require(counts.ndim == 1 and len(counts) > 0, f"class_counts must hold one number for each class, got shape {list(counts.shape)}")
+    require(bool((counts >= 0).all()), f"class_counts must not be negative, got {counts.min()}")
+    classes = len(counts)
+    medium, tail = _PUBLISHED.get(classes, (round(classes / 3), round(2 * classes / 3)))
+    group = torch.empty(classes, dtype=torch.long, device=counts.device)
+    rank = torch.arange(classes, device=counts.device)
+    group[counts.argsort(descending=True, stable=True)] = (rank >= medium).long() + (rank >= tail).long()
+    return group
+
+
+def long_tail_metrics(
+    scores: Float[Tensor, "N K"],
+    target: Int[Tensor, " N"],
+    class_counts: Sequence[int] | Int[Tensor, " K"],
+    *,
+    from_logits: bool = False,
+    num_bins: int = 15,
+) -> dict[str, dict[str, float | None]]:
+    """Accuracy and ECE of the samples whose right class is frequent, middling or rare in training, and how many they are.
+
+    A group without samples has None for both.
+
+    >>> probs = torch.tensor([[0.8, 0.1, 0.1], [0.6, 0.3, 0.1], [0.5, 0.1, 0.4]])
+    >>> result = long_tail_metrics(probs, torch.tensor([0, 1, 2]), [100, 10, 1])
+    >>> result["head"]["accuracy"], result["tail"]["accuracy"], round(result["tail"]["ece"], 4)
+    (1.0, 0.0, 0.5)
+    """
+    group = class_groups(class_counts).to(scores.device)
+    return group_metrics(bins_by_group(scores, target, group, num_bins, from_logits=from_logits))
+
+
+def bins_by_group(scores: Tensor, target: Tensor, group: Tensor, num_bins: int, *, from_logits: bool) -> Bins:
+    """Sums over bins for each group, [3, H]; they add up over batches and processes."""
+    require(scores.ndim != 2 or len(group) == scores.shape[1], f"class_counts must name {scores.shape[-1]} classes, got {len(group)}")
+    confidence, correct = top_label(scores, target, from_logits=from_logits)
+    index = group[target.long()] * num_bins + bin_index(confidence, num_bins)
+    flat = sums_by_index(confidence, correct, index, len(GROUPS) * num_bins)
+    return Bins(*(each.view(len(GROUPS), num_bins) for each in (flat.count, flat.confidence, flat.correct)))
+
+
+def group_metrics(bins: Bins) -> dict[str, dict[str, float | None]]:
+    """The figures of each group from its sums."""
+    result: dict[str, dict[str, float | None]] = {}
+    for index, name in enumerate(GROUPS):
+        one = Bins(bins.count[index], bins.confidence[index], bins.correct[index])
+        samples = int(one.count.sum())
+        empty = samples == 0
+        accuracy = None if empty else one.correct.sum().item() / samples
+        result[name] = {"accuracy": accuracy, "ece": None if empty else one.ece().item(), "n": samples}
+    return result

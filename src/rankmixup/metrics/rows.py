@@ -1,0 +1,137 @@
+"""What metrics read from rows of scores; each figure is computed once, when first asked for, while the rows are in cache."""
+
+from functools import cached_property
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from rankmixup.errors import require
+
+__all__ = ["Rows", "bin_edges", "bin_index"]
+
+
+def bin_index(confidence: Float[Tensor, " N"], num_bins: int) -> Int[Tensor, " N"]:
+    """Number of the right-closed equal-width bin of each confidence; 0 belongs to the first.
+
+    >>> bin_index(torch.tensor([0.1, 0.5, 0.50001, 1.0]), 2)
+    tensor([0, 0, 1, 1])
+    """
+    require(num_bins >= 1, f"num_bins must be at least 1, got {num_bins}")
+    inner = bin_edges(num_bins, confidence)
+    edges = torch.cat([inner.new_tensor([-1.0]), inner, inner.new_tensor([2.0])])  # so that everything has a bin
+    # Multiplication finds the bin or, beside an edge, its neighbour: five times as fast as bucketize, which searches.
+    guess = (confidence * num_bins).ceil_().clamp_(1, num_bins).long() - 1
+    return guess + (confidence > edges[1:].index_select(0, guess)).long() - (confidence <= edges.index_select(0, guess)).long()
+
+
+def bin_edges(num_bins: int, like: Tensor) -> Float[Tensor, " E"]:
+    """The edges between equal-width bins, rounded to the precision of what they cut."""
+    return torch.linspace(0, 1, num_bins + 1, dtype=torch.float64, device=like.device)[1:-1].to(like.dtype)
+
+
+class Rows:
+    """A chunk of checked scores `[n, K]`, float32 or better, with its labels.
+
+    Softmax is never formed for a figure of single rows: with m the largest logit and s the sum of exp(z - m), the confidence
+    is 1 / s. The right class is kept out of sums over classes, so that 1 - p(right) is a sum of small numbers and not a
+    difference of large ones: a loss of 1e-12 is still one in float32.
+    """
+
+    def __init__(self, scores: Tensor, target: Tensor, from_logits: bool):
+        self.scores, self.target, self.from_logits = scores, target, from_logits
+
+    @cached_property
+    def largest(self) -> Float[Tensor, " n"]:
+        """Largest score. Without its position: finding that takes five times as long."""
+        return self.scores.amax(dim=1)
+
+    @cached_property
+    def right_score(self) -> Float[Tensor, " n"]:
+        return self.scores.gather(1, self.target.unsqueeze(1)).squeeze(1)
+
+    @cached_property
+    def _wrong(self) -> Float[Tensor, "n K"]:
+        """exp(z - m), or probabilities, with 0 for the right class."""
+        values = (self.scores - self.largest.unsqueeze(1)).exp_() if self.from_logits else self.scores.clone()
+        return values.scatter_(1, self.target.unsqueeze(1), 0.0)
+
+    @cached_property
+    def _wrong_sum(self) -> Float[Tensor, " n"]:
+        return self._wrong.sum(dim=1).double()
+
+    @cached_property
+    def _right(self) -> Float[Tensor, " n"]:
+        """exp(z - m), or the probability, of the right class."""
+        return (self.right_score.double() - self.largest.double()).exp() if self.from_logits else self.right_score.double()
+
+    @cached_property
+    def _scale(self) -> Float[Tensor, " n"]:
+        """1 / s; 1 for probabilities, which are taken as they are."""
+        return 1 / (self._wrong_sum + self._right) if self.from_logits else torch.ones_like(self._right)
+
+    @cached_property
+    def confidence(self) -> Float[Tensor, " n"]:
+        """Largest probability."""
+        return self._scale.to(self.scores.dtype) if self.from_logits else self.largest
+
+    @cached_property
+    def right_probability(self) -> Float[Tensor, " n"]:
+        return self._right * self._scale if self.from_logits else self.right_score
+
+    @cached_property
+    def nll(self) -> Float[Tensor, " n"]:
+        """-log(probability of the right class), in float64."""
+        if not self.from_logits:
+            return -self._right.log()
+        return (self.largest.double() - self.right_score.double()) - self._scale.log()
+
+    @cached_property
+    def brier(self) -> Float[Tensor, " n"]:
+        """Squared distance of the probabilities from the one-hot label, in float64."""
+        squares = torch.linalg.vector_norm(self._wrong, dim=1).double().square()
+        missing = self._wrong_sum if self.from_logits else 1 - self._right
+        return (squares + missing.square()) * self._scale.square()
+
+    def right_within(self, k: int) -> Bool[Tensor, " n"]:
+        """Whether fewer than k classes come before the right one: those with a larger score, or an equal one and a smaller index."""
+        # A class that has more than 1 / (k + 1) of the probability leaves no room for k others that have as much. (Rows may
+        # sum to a little more than 1.) Only the rest must be counted, which takes longer than everything before.
+        sure = self.right_probability > 1.01 / (k + 1)
+        maybe = ~sure & (self.right_score == self.largest) if k == 1 else ~sure
+        rows = maybe.nonzero().squeeze(1)
+        if len(rows) == 0:
+            return sure
+        # index_select copies whole rows; indexing with a tensor goes through them one number at a time.
+        scores, target, score = (each.index_select(0, rows) for each in (self.scores, self.target, self.right_score))
+        target, score = target.unsqueeze(1), score.unsqueeze(1)
+        if k == 1:
+            ahead = torch.zeros_like(rows)
+            tied = scores.scatter_(1, target, -torch.inf).amax(dim=1) == score.squeeze(1)
+        else:
+            ahead = (scores > score).sum(dim=1)
+            tied = ahead < k
+        tied = tied.nonzero().squeeze(1)
+        if len(tied) > 0:
+            equal = self.scores.index_select(0, rows[tied]) == score[tied]
+            earlier = torch.arange(scores.shape[1], device=scores.device) < target[tied]
+            ahead[tied] += (equal & earlier).sum(dim=1)
+        return sure.index_copy_(0, rows, ahead < k)
+
+    def class_gaps(self, num_bins: int) -> Float[Tensor, "K H"]:
+        """Sum of probability minus label, for each class and each right-closed equal-width bin of its probability, in float64."""
+        wrong = self._wrong * self._scale.to(self._wrong.dtype).unsqueeze(1) if self.from_logits else self._wrong.clone()
+        classes = wrong.shape[1]
+        right = self.right_probability.to(wrong.dtype)
+        place, weight = [self.target * num_bins + bin_index(right, num_bins)], [right.double() - 1]
+        if num_bins > 1:
+            # At most H classes of a row lie above the first edge, 1 / H: with many classes only these few must be binned.
+            flat = wrong.view(-1)
+            above = (flat > bin_edges(num_bins, wrong)[0]).nonzero().squeeze(1)
+            values = flat.index_select(0, above)
+            place.append(above % classes * num_bins + bin_index(values, num_bins))
+            weight.append(values.double())
+            flat.index_fill_(0, above, 0.0)
+        gaps = torch.bincount(torch.cat(place), torch.cat(weight), minlength=classes * num_bins).view(classes, num_bins)
+        gaps[:, 0] += wrong.sum(dim=0).double()
+        return gaps

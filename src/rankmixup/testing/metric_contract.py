@@ -1,0 +1,169 @@
+"""What every streaming metric promises, as a test class to inherit."""
+
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+from rankmixup import random
+from rankmixup.errors import InvalidInput
+from rankmixup.testing.processes import two_processes
+
+__all__ = ["MetricContract"]
+
+
+class MetricContract:
+    """Inherit from it, call the class `Test...` and give it the fixtures `metric` and `function`; pytest then runs every test below.
+
+    `metric` builds the streaming metric under test, which must pickle; `function(scores, target)` is its twin.
+    """
+
+    samples: ClassVar[int] = 120
+    classes: ClassVar[int] = 10
+    _computed_by_both: ClassVar[dict[tuple[Callable[[], Metric], ...], tuple[bytes, bytes]]] = {}
+
+    def companions(self, metric: Callable[[], Metric]) -> tuple[Callable[[], Metric], ...]:
+        """Metrics to run in one pair of processes, which take seconds to start; of them, the one under test is one."""
+        return (metric,)
+
+    @pytest.fixture
+    def metric(self) -> Callable[[], Metric]:
+        """Builds the metric under test; override it."""
+        raise NotImplementedError("a metric contract needs a fixture `metric`")
+
+    @pytest.fixture
+    def function(self) -> Callable[[Tensor, Tensor], Any]:
+        """The pure function of the same name, with the same options; override it."""
+        raise NotImplementedError("a metric contract needs a fixture `function`")
+
+    def make_data(self, seed: int = 0) -> tuple[Tensor, Tensor]:
+        """Probabilities in float64 and labels that are right often but not always; some confidences are tied."""
+        rng = random.stream(seed, "metric contract")
+        probs = (2 * torch.randn(self.samples, self.classes, generator=rng, dtype=torch.float64)).softmax(dim=1)
+        target = torch.multinomial(probs, 1, generator=rng).squeeze(1)
+        probs[-10:] = probs[:10]
+        return probs, target
+
+    def test_batches_give_what_the_whole_gives(self, metric: Callable[[], Metric], function: Callable[..., Any]) -> None:
+        """In whatever batches and whatever order, also of one sample; and again after a reset."""
+        probs, target = self.make_data()
+        streaming = metric()
+        for size in (self.samples, 37, 1):
+            for part in torch.randperm(self.samples, generator=random.stream(size, "order")).split(size):
+                streaming.update(probs[part], target[part])
+            assert_same(streaming.compute(), function(probs, target))
+            streaming.reset()
+
+    def test_order_does_not_matter(self, function: Callable[..., Any]) -> None:
+        """Ties included."""
+        probs, target = self.make_data()
+        order = torch.randperm(self.samples, generator=random.stream(0, "order"))
+        assert_same(function(probs[order], target[order]), function(probs, target))
+
+    def test_forward_gives_the_value_of_the_batch(self, metric: Callable[[], Metric], function: Callable[..., Any]) -> None:
+        """And adds it, as torchmetrics promises."""
+        probs, target = self.make_data()
+        half, streaming = self.samples // 2, metric()
+        assert_same(streaming(probs[:half], target[:half]), function(probs[:half], target[:half]))
+        assert_same(streaming(probs[half:], target[half:]), function(probs[half:], target[half:]))
+        assert_same(streaming.compute(), function(probs, target))
+
+    def test_nothing_seen_is_refused(self, metric: Callable[[], Metric]) -> None:
+        """In one sentence, before the first batch and after a reset; torchmetrics warns as well."""
+        fresh, reset = metric(), metric()
+        reset.update(*self.make_data())
+        reset.reset()
+        for streaming in (fresh, reset):
+            with pytest.warns(UserWarning, match="before the ``update`` method"), pytest.raises(InvalidInput, match="at least one sample"):
+                streaming.compute()
+
+    def test_a_bad_batch_is_refused_and_changes_nothing(self, metric: Callable[[], Metric], function: Callable[..., Any]) -> None:
+        """The batches before and after it still count."""
+        probs, target = self.make_data()
+        streaming = metric()
+        streaming.update(probs[:50], target[:50])
+        with pytest.raises(InvalidInput):
+            streaming.update(probs.where(probs != probs[3, 0], torch.nan), target)
+        streaming.update(probs[50:], target[50:])
+        assert_same(streaming.compute(), function(probs, target))
+
+    def test_pickles_with_its_state(self, metric: Callable[[], Metric]) -> None:
+        """Checkpoints and launchers do that."""
+        streaming = metric()
+        streaming.update(*self.make_data())
+        revived = pickle.loads(pickle.dumps(streaming))  # noqa: S301 - made on this line
+        assert_same(revived.compute(), streaming.compute())
+
+    def test_state_grows_only_by_numbers_per_sample(self, metric: Callable[[], Metric]) -> None:
+        """Sums do not grow at all; metrics of ranks keep at most two numbers for each sample, never the scores."""
+        streaming, sizes = metric(), []
+        for seed in range(3):
+            streaming.update(*self.make_data(seed))
+            states = [getattr(streaming, name) for name in streaming._defaults]
+            sizes.append(sum(sum(part.numel() for part in state) if isinstance(state, list) else state.numel() for state in states))
+        growth = 0 if all(isinstance(default, Tensor) for default in streaming._defaults.values()) else 2 * self.samples
+        assert sizes[1] - sizes[0] == sizes[2] - sizes[1] == growth
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_half_precision_is_summed_in_full(self, metric: Callable[[], Metric], function: Callable[..., Any], dtype: torch.dtype) -> None:
+        """The same as its rounded scores in float32; a thousand of them lose nothing on the way."""
+        probs, target = self.make_data()
+        # Powers of two, so that rounding to half precision keeps the sum of a row.
+        rounded = torch.full_like(probs, 2**-5).scatter_(1, probs.argmax(dim=1, keepdim=True), 1 - (self.classes - 1) * 2**-5)
+        streaming = metric()
+        for _ in range(10):
+            streaming.update(rounded.to(dtype), target)
+        assert_same(streaming.compute(), function(rounded.float().repeat(10, 1), target.repeat(10)))
+
+    def test_gradients_are_neither_needed_nor_kept(self, metric: Callable[[], Metric], function: Callable[..., Any]) -> None:
+        """Scores straight from a model do not drag its graph along."""
+        probs, target = self.make_data()
+        streaming = metric()
+        streaming.update(probs.clone().requires_grad_(), target)
+        assert_same(streaming.compute(), function(probs, target))
+        states = [getattr(streaming, name) for name in streaming._defaults]
+        assert not any(part.requires_grad for state in states for part in (state if isinstance(state, list) else [state]))
+
+    @pytest.mark.dist
+    def test_two_processes_give_what_one_gives(self, metric: Callable[[], Metric], function: Callable[..., Any]) -> None:
+        """However unequal their shares, also if one has seen nothing."""
+        companions = self.companions(metric)
+        if companions not in self._computed_by_both:
+            job = pickle.dumps(([make() for make in companions], *self.make_data(), (self.samples // 3, self.samples)))
+            self._computed_by_both[companions] = two_processes(_compute, job)
+        for rank in self._computed_by_both[companions]:
+            for result in pickle.loads(rank)[companions.index(metric)]:  # noqa: S301 - from a process started here
+                assert_same(result, function(*self.make_data()))
+
+
+def _compute(rank: int, job: bytes) -> bytes:
+    # Pickled by hand, since a tensor that multiprocessing pickles is shared memory that must outlive it.
+    metrics, probs, target, shares = pickle.loads(job)  # noqa: S301 - from the process that started this one
+    results: list[list[Any]] = [[] for _ in metrics]
+    for metric, found in zip(metrics, results, strict=True):
+        for share in shares:
+            mine = slice(0, share) if rank == 0 else slice(share, None)
+            if len(target[mine]) > 0:
+                metric.update(probs[mine], target[mine])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # torchmetrics' about compute without update
+                found.append(metric.compute())
+            metric.reset()
+    return pickle.dumps(results)
+
+
+def assert_same(ours: Any, theirs: Any) -> None:
+    """Equal up to the rounding of float64, through dictionaries."""
+    if isinstance(theirs, dict):
+        assert ours.keys() == theirs.keys()
+        for key in theirs:
+            assert_same(ours[key], theirs[key])
+    elif theirs is None:
+        assert ours is None
+    else:
+        assert float(ours) == pytest.approx(float(theirs), abs=1e-12)

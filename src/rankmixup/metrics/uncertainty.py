@@ -1,53 +1,194 @@
-"""How much of a calibration error is chance: the noise floor by consistency resampling."""
+"""How far a metric can be believed: interval, noise floor, p-value and verdict for every metric of one set of scores."""
 
+from collections.abc import Callable
+from math import sqrt
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from rankmixup.errors import require
-from rankmixup.metrics.calibration import Bins, bin_index
+from rankmixup.metrics.calibration import Bins, bin_top_label
+from rankmixup.metrics.inputs import probabilities
+from rankmixup.metrics.intervals import scaled_interval
+from rankmixup.metrics.noise_floor import NoiseFloor, classwise_noise_floor, ece_noise_floor, noise_floor
+from rankmixup.metrics.replicates import Bootstrap, Samples, bootstrap, read_samples, sorted_samples
+from rankmixup.metrics.resampling import calibrated_draws
+from rankmixup.metrics.rows import bin_edges
+from rankmixup.metrics.significance import Comparison, Interval, holm, mcnemar, over_seeds, paired_comparison
+from rankmixup.metrics.smooth import residual_grid, smooth_from_grid
+from rankmixup.metrics.statistics import GAP_KEYS, gap_interval
+from rankmixup.metrics.suite import all_metrics
 
-__all__ = ["NoiseFloor", "ece_noise_floor"]
+__all__ = [
+    "CALIBRATED",
+    "MISCALIBRATED",
+    "Comparison",
+    "Interval",
+    "NoiseFloor",
+    "Uncertain",
+    "ece_noise_floor",
+    "ece_uncertainty",
+    "holm",
+    "mcnemar",
+    "metric_uncertainty",
+    "over_seeds",
+    "paired_comparison",
+]
+
+CALIBRATED = "not distinguishable from calibrated"
+MISCALIBRATED = "miscalibrated"
+
+_SMOOTH_STEPS = 1024
+"""Grid for replicates of smooth ECE; the observed value is taken from the same grid where the two are compared."""
 
 
-class NoiseFloor(NamedTuple):
-    """What a metric shows by chance for a perfectly calibrated model with these very confidences."""
+class Uncertain(NamedTuple):
+    """A metric, its 95 % interval and, for an error of calibration, what calibrated models show."""
 
-    mean: float
-    low: float
-    high: float
-    p_value: float
-    """Probability that a perfectly calibrated model shows at least the observed value."""
+    value: float
+    low: float | None
+    high: float | None
+    floor: NoiseFloor | None
+    p_value: float | None
+    """Of "this model is calibrated"."""
+    verdict: str | None
 
 
-def ece_noise_floor(
-    confidence: Float[Tensor, " N"],
-    observed: float,
+def metric_uncertainty(
+    scores: Float[Tensor, "N K"],
+    target: Int[Tensor, " N"],
+    *,
+    from_logits: bool = False,
+    num_bins: int = 15,
+    replicates: int = 1000,
     rng: torch.Generator,
+) -> dict[str, Uncertain]:
+    """Every metric that is defined, with what is known of its uncertainty.
+
+    Accuracies have Wilson's intervals; NLL, Brier, AURC, E-AURC and AUROC have percentile bootstrap intervals. ECE, its L2 and
+    maximum norms, AECE, OE, UE and KS are biased upwards and have intervals by test inversion (see
+    `rankmixup.metrics.intervals`); debiased ECE estimates what the L2 norm does and shares its interval. Smooth and classwise
+    ECE have a floor and a p-value but no interval; nor has anything but the accuracies and means where all predictions are right or
+    all wrong, since the bootstrap then sees no noise at all.
+    The roughest interval is that of the maximum: which bin holds it is itself uncertain.
+    An interval may reach down to 0 beside the verdict "miscalibrated": it cuts 2.5 % off each side, the test 5 % off one.
+    """
+    samples = read_samples(scores, target, num_bins=num_bins, from_logits=from_logits)
+    values = all_metrics(scores, target, num_bins=num_bins, from_logits=from_logits)
+    (draws,) = bootstrap([samples], replicates, rng)
+    floors = _floors(samples, values, replicates, rng)
+    if values.get("classwise_ece_sum") is not None:
+        floors |= _classwise_floors(probabilities(scores, target, from_logits=from_logits), values, num_bins, replicates, rng)
+    ends = {key: _wilson(column) if key.endswith("accuracy") else _percentiles(draws.means[key]) for key, column in samples.means.items()}
+    if not samples.unanimous:
+        ends |= {key: _percentiles(draw) for key, draw in draws.ranked.items()} | _error_intervals(samples, draws, floors)
+    return {key: _uncertain(value, *ends.get(key, (None, None)), floors.get(key)) for key, value in values.items() if value is not None}
+
+
+def ece_uncertainty(
+    confidence: Float[Tensor, " N"],
+    correct: Float[Tensor, " N"],
     *,
     num_bins: int = 15,
     replicates: int = 1000,
-) -> NoiseFloor:
-    """Noise floor of ECE, with its 95 % range and the p-value of `observed`.
+    rng: torch.Generator,
+) -> Uncertain:
+    """ECE alone, from confidences and correctness (1.0 or 0.0), with its interval by test inversion, floor and p-value.
 
-    Each replicate draws, for every sample, a right prediction with probability equal to its confidence. Only the number
-    of right ones in each bin matters, so that a replicate is H numbers, drawn sample by sample in chunks of constant memory.
+    There is no interval where all predictions are right or all wrong.
+
+    >>> from rankmixup import random
+    >>> confidence = torch.full((1000,), 0.8)
+    >>> found = ece_uncertainty(confidence, (torch.arange(1000) < 790).float(), rng=random.stream(0))
+    >>> round(found.value, 4), found.low, found.verdict
+    (0.01, 0.0, 'not distinguishable from calibrated')
     """
     require(len(confidence) > 0, "confidence must hold at least one sample, got none")
-    require(replicates >= 1, f"replicates must be at least 1, got {replicates}")
-    confidence = confidence.detach().cpu().float()
-    index = bin_index(confidence, num_bins)
-    count = torch.bincount(index, minlength=num_bins).double()
-    total = torch.zeros(num_bins, dtype=torch.float64).index_add_(0, index, confidence.double())
-    correct = torch.zeros(replicates, num_bins)
-    for start in range(0, len(confidence), 4096):
-        part = slice(start, start + 4096)
-        draws = torch.rand(replicates, len(confidence[part]), generator=rng) < confidence[part]
-        correct.index_add_(1, index[part], draws.float())
-    values = torch.stack([Bins(count, total, row).ece() for row in correct.double()])
-    low, high = values.quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
-    # Counting the observation itself keeps the p-value above 0, as a Monte Carlo test must.
-    p_value = (1 + int((values >= observed).sum())) / (1 + replicates)
-    return NoiseFloor(values.mean().item(), low, high, p_value)
+    require(confidence.shape == correct.shape, f"confidence and correct must be equally long, got {len(confidence)} and {len(correct)}")
+    samples = sorted_samples(confidence, correct, num_bins)
+    value = bin_top_label(confidence, correct, num_bins).ece().item()
+    (draws,) = bootstrap([samples], replicates, rng, ranked=False)
+    floor = ece_noise_floor(confidence, value, rng, num_bins=num_bins, replicates=replicates)
+    if samples.unanimous:
+        return _uncertain(value, None, None, floor)
+    interval = gap_interval(samples, "ece", draws, floor)
+    return _uncertain(value, interval.low, interval.high, floor)
+
+
+def _uncertain(value: float, low: float | None, high: float | None, floor: NoiseFloor | None) -> Uncertain:
+    if floor is None:
+        return Uncertain(value, low, high, None, None, None)
+    return Uncertain(value, low, high, floor, floor.p_value, CALIBRATED if floor.p_value >= 0.05 else MISCALIBRATED)
+
+
+def _wilson(right: Tensor) -> tuple[float | None, float | None]:
+    """Wilson's interval of a share: unlike the bootstrap's it has a width where all are right or all wrong."""
+    size, share, z = len(right), right.mean().item(), 1.959964
+    centre, margin = share + z**2 / (2 * size), z * sqrt(share * (1 - share) / size + z**2 / (4 * size**2))
+    return max((centre - margin) / (1 + z**2 / size), 0.0), min((centre + margin) / (1 + z**2 / size), 1.0)
+
+
+def _percentiles(values: Tensor) -> tuple[float | None, float | None]:
+    """Central 95 % of the replicates; none where an NLL is infinite, as that of a probability of 0 is, or nothing varies."""
+    values = values[~values.isnan()]
+    if len(values) == 0 or not values.isfinite().all() or values.min() == values.max():
+        return None, None
+    low, high = values.quantile(torch.tensor([0.025, 0.975], dtype=values.dtype)).tolist()
+    return low, high
+
+
+def _floors(samples: Samples, values: dict[str, float | None], replicates: int, rng: torch.Generator) -> dict[str, NoiseFloor]:
+    """Noise floor of every error of the predicted class's confidence, all from the same calibrated models."""
+    size, bins = len(samples.confidence), samples.width.shape[1]
+    assign = torch.cat([samples.width, samples.mass], dim=1).float()
+    cells, share = _smooth_cells(samples.confidence)
+    right, ks, smooth = [], [], []
+    for draws in calibrated_draws(samples.confidence, replicates, rng):
+        right.append((draws @ assign).double())
+        residual = draws.double() - samples.confidence
+        ks.append(residual.cumsum(dim=1)[:, samples.ends].abs().amax(dim=1) / size)
+        grid = torch.zeros(len(draws), _SMOOTH_STEPS + 1, dtype=torch.float64)
+        grid.index_add_(1, cells, residual * (1 - share)).index_add_(1, cells + 1, residual * share)
+        smooth.append(smooth_from_grid(grid, size))
+    width, mass = torch.cat(right).split(bins, dim=1)
+    count, total = samples.width.sum(dim=0), samples.confidence @ samples.width
+    calibrated = Bins(count.expand_as(width), total.expand_as(width), width)
+    found = {
+        "ece": calibrated.ece(),
+        "ece_l2": calibrated.ece("l2"),
+        "mce": calibrated.mce(),
+        "aece": (samples.confidence @ samples.mass - mass).abs().sum(dim=1) / size,
+        "oe": calibrated.oe(),
+        "ue": calibrated.ue(),
+        "debiased_ece": calibrated.debiased(),
+        "ks": torch.cat(ks),
+        "smooth_ece": torch.cat(smooth),
+    }
+    observed = values | {"smooth_ece": smooth_from_grid(residual_grid(samples.confidence, samples.correct, _SMOOTH_STEPS), size).item()}
+    return {key: noise_floor(draws, value) for key, draws in found.items() if (value := observed[key]) is not None}
+
+
+def _smooth_cells(confidence: Tensor) -> tuple[Tensor, Tensor]:
+    position = confidence * _SMOOTH_STEPS
+    below = position.long().clamp(max=_SMOOTH_STEPS - 1)
+    return below, position - below
+
+
+def _classwise_floors(
+    probs: Tensor, values: dict[str, float | None], num_bins: int, replicates: int, rng: torch.Generator
+) -> dict[str, NoiseFloor]:
+    probs = probs.detach().cpu()
+    bins: Callable[[Tensor], Tensor] = lambda part: torch.bucketize(part, bin_edges(num_bins, part))  # noqa: E731
+    total = classwise_noise_floor(probs, bins, num_bins, replicates, rng)
+    scaled = {"classwise_ece": total / probs.shape[1], "classwise_ece_sum": total}
+    return {key: noise_floor(draws, value) for key, draws in scaled.items() if (value := values[key]) is not None}
+
+
+def _error_intervals(samples: Samples, draws: Bootstrap, floors: dict[str, NoiseFloor]) -> dict[str, tuple[float | None, float | None]]:
+    found = {key: gap_interval(samples, key, draws, floors[key]) for key in GAP_KEYS}
+    found["debiased_ece"] = found["ece_l2"]
+    cumulative = samples.gap.cumsum(0)[samples.ks_points] / len(samples.gap)
+    found["ks"] = scaled_interval(cumulative, draws.cumulative - cumulative, lambda gap: gap.abs().amax(dim=-1), floors["ks"])
+    return {key: (interval.low, interval.high) for key, interval in found.items()}

@@ -42,6 +42,32 @@ def test_nll_is_solved_to_its_optimum(temperature, rng):
     assert fitted.report_.after["nll"] <= best.fun + 1e-12
 
 
+@pytest.mark.parametrize("temperature", [0.3, 3.0])
+def test_a_start_from_some_of_the_rows_ends_at_the_same_optimum(temperature, rng, monkeypatch):
+    logits, target = distorted(rng, temperature)
+    directly = TemperatureScaling().fit(logits, target).temperature_
+    monkeypatch.setattr("rankmixup.posthoc.temperature._COARSE", 64)
+    assert TemperatureScaling().fit(logits, target).temperature_ == pytest.approx(directly, rel=1e-10)
+
+
+def test_float32_is_solved_as_well_as_float64(rng):
+    logits, target = (part.float() if part.is_floating_point() else part for part in distorted(rng, 2.0))
+    exact = TemperatureScaling().fit(logits.double(), target).temperature_
+    assert TemperatureScaling().fit(logits, target).temperature_ == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize(("size", "boundary"), [(1000.0, 100.0), (1e-3, 0.01)])
+def test_an_optimum_beyond_the_search_is_a_boundary(size, boundary, rng):
+    logits, target = distorted(rng, size)
+    with pytest.warns(UserWarning, match="boundary"):
+        assert TemperatureScaling().fit(logits, target).temperature_ == boundary
+
+
+def test_equal_logits_change_nothing():
+    fitted = TemperatureScaling().fit(torch.zeros(4, 3), torch.tensor([0, 0, 1, 2]))
+    assert (fitted.temperature_, fitted.report_.verdict) == (1.0, "changes nothing")
+
+
 def test_grid_is_the_papers(rng):
     """0.1 to 10 by 0.1, lowest ECE, smallest temperature on a tie."""
     logits, target = distorted(rng, 2.0, samples=300)

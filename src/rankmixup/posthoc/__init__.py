@@ -1,5 +1,20 @@
 """Calibrators fitted after training, on held-out logits."""
 
-from rankmixup.posthoc.temperature import FitReport, TemperatureScaling
+from rankmixup.posthoc.base import CALIBRATORS, CalibrationModule, Calibrator, FitReport
+from rankmixup.posthoc.ensemble import EnsembleTemperatureScaling
+from rankmixup.posthoc.histogram import HistogramBinning
+from rankmixup.posthoc.isotonic import IsotonicCalibration
+from rankmixup.posthoc.temperature import TemperatureScaling
+from rankmixup.posthoc.vector import VectorScaling
 
-__all__ = ["FitReport", "TemperatureScaling"]
+__all__ = [
+    "CALIBRATORS",
+    "CalibrationModule",
+    "Calibrator",
+    "EnsembleTemperatureScaling",
+    "FitReport",
+    "HistogramBinning",
+    "IsotonicCalibration",
+    "TemperatureScaling",
+    "VectorScaling",
+]

@@ -1,57 +1,42 @@
 """Temperature scaling: one number that divides all logits, fitted on held-out data."""
 
 import math
-import warnings
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import require
 from rankmixup.metrics.calibration import bin_top_label
-from rankmixup.metrics.inputs import check_scores
+from rankmixup.posthoc.base import CALIBRATORS, CalibrationModule, Calibrator, Fitted, over_rows
 
-__all__ = ["FitReport", "TemperatureScaling"]
+__all__ = ["TemperatureModule", "TemperatureScaling", "solve_temperature"]
 
-_LOWEST, _HIGHEST = 0.01, 100.0
+LOWEST, HIGHEST = 0.01, 100.0
 """Temperatures beyond these mean that the likelihood has no minimum (all right, or no better than chance)."""
-_GRID = torch.arange(1, 101, dtype=torch.float64) / 10
+_GRID = tuple(step / 10 for step in range(1, 101))
 """The paper's grid: 0.1, 0.2, ..., 10."""
+_COARSE = 2**20
+"""Numbers of the sample of rows that gives a large fit its start."""
 
 
-@dataclass(frozen=True)
-class FitReport:
-    """What a calibrator did when it was fitted."""
+class TemperatureModule(CalibrationModule):
+    """Divides logits by the buffer `temperature`."""
 
-    method: str
-    objective: str
-    parameters: dict[str, float]
-    converged: bool
-    """False where the search ended on its boundary or ran out of steps."""
-    samples: int
-    before: dict[str, float]
-    after: dict[str, float]
-    """NLL and ECE on the data it was fitted on."""
+    temperature: Tensor
 
-    @property
-    def verdict(self) -> str:
-        """In plain words."""
-        if not self.converged:
-            return "did not converge: the best parameters lie on the boundary of the search"
-        if self.after["nll"] > self.before["nll"]:
-            return "lowers ECE on the fitted data but raises NLL" if self.after["ece"] < self.before["ece"] else "makes things worse"
-        return "improves NLL on the fitted data" if self.after["nll"] < self.before["nll"] else "changes nothing"
+    def __init__(self, temperature: float = 1.0):
+        super().__init__(temperature=torch.tensor(temperature, dtype=torch.float64))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
-        return {**self.__dict__, "verdict": self.verdict}
+    def forward(self, logits: Float[Tensor, "*batch K"]) -> Float[Tensor, "*batch K"]:
+        return logits / self.temperature.to(logits.dtype)
 
 
+@CALIBRATORS.register("temperature")
 @dataclass
-class TemperatureScaling:
+class TemperatureScaling(Calibrator):
     """Divides logits by a temperature T fitted on held-out data (Guo et al., 2017).
 
     **Deviation:** `objective="nll"` solves the likelihood equation, which is monotone in 1/T, to convergence;
@@ -66,69 +51,86 @@ class TemperatureScaling:
     objective: Literal["nll", "ece-grid"] = "nll"
     num_bins: int = 15
     temperature_: float = field(init=False, default=math.nan)
-    report_: FitReport | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
         require(self.objective in ("nll", "ece-grid"), f"objective must be 'nll' or 'ece-grid', got {self.objective!r}")
         require(self.num_bins >= 1, f"num_bins must be at least 1, got {self.num_bins}")
 
-    def fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> "TemperatureScaling":
-        """Find T; the report of the fit is in `report_`."""
-        check_scores(logits, target, from_logits=True)
-        logits, target = logits.detach().double(), target.long()
-        solve = self._solve_nll if self.objective == "nll" else self._search_grid
-        temperature, converged = solve(logits, target)
-        before, after = (self._figures(logits / t, target) for t in (1.0, temperature))
-        self.temperature_ = temperature
-        self.report_ = FitReport("temperature", self.objective, {"temperature": temperature}, converged, len(target), before, after)
-        if not converged or self.report_.verdict == "makes things worse":
-            warnings.warn(f"temperature scaling with T = {temperature:.4g} {self.report_.verdict}", stacklevel=2)
-        return self
+    @property
+    def _objective(self) -> str:
+        return self.objective
 
-    def transform(self, logits: Float[Tensor, "N K"]) -> Float[Tensor, "N K"]:
-        """Logits divided by the fitted temperature."""
-        if self.report_ is None:
-            raise InvalidInput("TemperatureScaling must be fitted before it transforms, call fit(logits, target) first")
-        return logits / self.temperature_
-
-    def predict_proba(self, logits: Float[Tensor, "N K"]) -> Float[Tensor, "N K"]:
-        """Calibrated probabilities."""
-        return self.transform(logits).softmax(dim=1)
-
-    def _figures(self, logits: Tensor, target: Tensor) -> dict[str, float]:
-        # Without the checks of the public metrics: `fit` has made them, and scaled logits may look like probabilities.
-        confidence, prediction = logits.softmax(dim=1).max(dim=1)
-        ece = bin_top_label(confidence, (prediction == target).to(confidence.dtype), self.num_bins).ece()
-        return {"nll": F.cross_entropy(logits, target).item(), "ece": ece.item()}
+    def _fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Fitted:
+        if self.objective == "nll":
+            self.temperature_, converged = solve_temperature(logits, target)
+        else:
+            self.temperature_, converged = self._search_grid(logits, target)
+        return Fitted(TemperatureModule(self.temperature_), {"temperature": self.temperature_}, converged)
 
     def _search_grid(self, logits: Tensor, target: Tensor) -> tuple[float, bool]:
-        errors = [self._figures(logits / t, target)["ece"] for t in _GRID]
+        def confidences(rows: slice) -> Tensor:
+            below_top = logits[rows] - logits[rows].amax(dim=1, keepdim=True)
+            return torch.stack([(below_top / temperature).exp_().sum(dim=1).reciprocal_() for temperature in _GRID])
+
+        confidence = torch.cat(over_rows(logits, confidences), dim=1)
+        correct = (logits.argmax(dim=1) == target).to(logits.dtype)
+        errors = [bin_top_label(row, correct, self.num_bins).ece().item() for row in confidence]
         best = min(range(len(_GRID)), key=errors.__getitem__)  # the first of equals
-        return float(_GRID[best]), 0 < best < len(_GRID) - 1
+        return _GRID[best], 0 < best < len(_GRID) - 1
 
-    @staticmethod
-    def _solve_nll(logits: Tensor, target: Tensor) -> tuple[float, bool]:
-        """Root of d NLL / d(1/T), which grows with 1/T: Newton's steps, halving the bracket where they would leave it."""
-        right = logits.gather(1, target.unsqueeze(1)).squeeze(1)
 
-        def slope_and_curvature(scale: float) -> tuple[float, float]:
-            probs = (logits * scale).softmax(dim=1)
-            mean = (probs * logits).sum(dim=1)
-            variance = (probs * logits.square()).sum(dim=1) - mean.square()
-            return (mean - right).mean().item(), variance.mean().item()
+def solve_temperature(logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> tuple[float, bool]:
+    """The T with the least NLL, and whether it is an optimum rather than the end of the search.
 
-        low, high = 1 / _HIGHEST, 1 / _LOWEST
-        if slope_and_curvature(low)[0] >= 0:
-            return _HIGHEST, False
-        if slope_and_curvature(high)[0] <= 0:
-            return _LOWEST, False
-        scale = 1.0
-        for _ in range(100):
-            slope, curvature = slope_and_curvature(scale)
-            low, high = (scale, high) if slope < 0 else (low, scale)
-            step = scale - slope / curvature if curvature > 0 else math.nan
-            proposal = step if low < step < high else math.sqrt(low * high)
-            if abs(proposal - scale) <= 1e-12 * scale:
-                return 1 / proposal, True
-            scale = proposal
-        return 1 / scale, False
+    A sample of the rows brings Newton's method close, so that the whole of a large matrix is read two or three times.
+    """
+    scale = 1.0
+    stride = logits.numel() // _COARSE
+    if stride > 1:
+        scale = _root(logits[::stride], target[::stride], scale)[0]
+    scale, converged = _root(logits, target, scale)
+    return 1 / scale, converged
+
+
+def _root(logits: Tensor, target: Tensor, scale: float) -> tuple[float, bool]:
+    """Root of d NLL / d(1/T), which grows with 1/T: Newton's steps from `scale`, halving the bracket where they do not close in."""
+    low, high = ends = 1 / HIGHEST, 1 / LOWEST
+    previous = math.inf
+    scale = min(max(scale, low), high)
+    for _ in range(100):
+        slope, curvature = _slope_and_curvature(logits, target, scale)
+        if slope == 0:
+            return scale, True
+        low, high = (scale, high) if slope < 0 else (low, scale)
+        step = slope / curvature if curvature > 0 else math.inf
+        if low < scale - step < high and abs(step) <= previous / 2:
+            # The error of a Newton step is about the square of its length.
+            if abs(step) <= 1e-6 * scale:
+                return scale - step, True
+            proposal = scale - step
+        else:
+            end = high if slope < 0 else low
+            if end in ends and _slope_and_curvature(logits, target, end)[0] * slope >= 0:
+                return end, False
+            proposal = math.sqrt(low * high)
+            if high / low - 1 < 1e-12:
+                return proposal, True
+        previous, scale = abs(proposal - scale), proposal
+    return scale, False
+
+
+def _slope_and_curvature(logits: Tensor, target: Tensor, scale: float) -> tuple[float, float]:
+    """First and second derivative of the mean NLL by 1/T, in float64 whatever the logits are."""
+
+    def part(rows: slice) -> tuple[float, float]:
+        below_top = logits[rows].double()
+        below_top = below_top - below_top.amax(dim=1, keepdim=True)
+        weighted = (below_top * scale).exp_()
+        total = weighted.sum(dim=1)
+        mean = weighted.mul_(below_top).sum(dim=1) / total
+        square = weighted.mul_(below_top).sum(dim=1) / total
+        right = below_top.gather(1, target[rows].unsqueeze(1)).squeeze(1)
+        return (mean - right).sum().item(), (square - mean.square()).sum().item()
+
+    slopes, curvatures = zip(*over_rows(logits, part), strict=True)
+    return math.fsum(slopes) / len(logits), math.fsum(curvatures) / len(logits)

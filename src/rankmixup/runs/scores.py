@@ -10,7 +10,8 @@ from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require
 from rankmixup.metrics.inputs import check_scores
-from rankmixup.runs.files import read_npz, write_npz
+from rankmixup.runs.files import write_npz
+from rankmixup.runs.score_files import ScoreFile, read_score_file
 
 __all__ = ["Scores"]
 
@@ -22,16 +23,20 @@ class Scores:
     scores: Tensor
     labels: Tensor
     from_logits: bool = True
+    class_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         check_scores(self.scores, self.labels, from_logits=self.from_logits)
+        if self.class_names is not None:
+            names, classes = len(self.class_names), self.scores.shape[1]
+            require(names == classes, f"class_names must name each of {classes} classes, got {names} names")
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @property
     def logits(self) -> Float[Tensor, "N K"]:
-        """Logits; the logarithms of probabilities are as good as any."""
+        """Logits; the logarithms of probabilities are as good as any, and 0 counts as the least number above it."""
         return self.scores if self.from_logits else self.scores.clamp(min=torch.finfo(self.scores.dtype).tiny).log()
 
     @property
@@ -40,22 +45,41 @@ class Scores:
         return self.scores.softmax(dim=1) if self.from_logits else self.scores
 
     @classmethod
-    def read(cls, path: Path) -> "Scores":
-        """From an npz whose array `logits` or `probs` says what it holds, in float64."""
-        arrays = read_npz(path, "labels", optional=("logits", "probs"))
-        kinds = [kind for kind in ("logits", "probs") if kind in arrays]
-        require(len(kinds) == 1, f"{path} must hold one array named 'logits' or 'probs', got {' and '.join(kinds) or 'neither'}")
-        scores, labels = arrays[kinds[0]], arrays["labels"]
-        if not np.issubdtype(scores.dtype, np.floating):
-            raise InvalidInput(f"{path}: {kinds[0]} must be floating point, got {scores.dtype}")
+    def read(cls, path: Path, kind: str | None = None) -> "Scores":
+        """From an npz, pt, safetensors or csv file, in float64.
+
+        An array named `logits` or `probs` says what it holds; `kind` says it where there is no name and must not contradict one.
+        """
+        file = read_score_file(path, kind)
+        labels = file.labels
+        if labels is None:
+            raise InvalidInput(f"{path} must hold an array 'labels', it holds {file.kind!r} alone")
+        if labels.ndim == 2 and labels.shape == file.scores.shape:
+            raise InvalidInput(
+                f"{path}: labels must be class indices [N], got shape {list(labels.shape)}; argmax(1) makes them of one-hot labels"
+            )
         if not np.issubdtype(labels.dtype, np.integer):
             raise InvalidInput(f"{path}: labels must be class indices, got {labels.dtype}")
+        return cls._checked(path, file, torch.from_numpy(labels.astype(np.int64)))
+
+    @classmethod
+    def read_unlabelled(cls, path: Path, kind: str | None = None) -> "Scores":
+        """As `read`, of samples that belong to no class, such as out-of-distribution ones: labels are not needed, and all are 0."""
+        file = read_score_file(path, kind, labelled=False)
+        return cls._checked(path, file, torch.zeros(file.scores.shape[:1], dtype=torch.int64))
+
+    @classmethod
+    def _checked(cls, path: Path, file: ScoreFile, labels: Tensor) -> "Scores":
+        if not np.issubdtype(file.scores.dtype, np.floating):
+            raise InvalidInput(f"{path}: {file.kind} must be floating point, got {file.scores.dtype}")
         try:
-            return cls(torch.from_numpy(scores.astype(np.float64)), torch.from_numpy(labels.astype(np.int64)), kinds[0] == "logits")
+            return cls(torch.from_numpy(file.scores.astype(np.float64, order="C")), labels, file.kind == "logits", file.class_names)
         except InvalidInput as error:
             raise InvalidInput(f"{path}: {error}") from None
 
     def write(self, path: Path, **more: np.ndarray) -> None:
         """To an npz that `read` understands."""
         kind = "logits" if self.from_logits else "probs"
+        if self.class_names is not None:
+            more["class_names"] = np.array(self.class_names)
         write_npz(path, **{kind: self.scores.cpu().numpy(), "labels": self.labels.cpu().numpy(), **more})

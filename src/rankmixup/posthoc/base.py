@@ -1,0 +1,214 @@
+"""What every calibrator shares: the fit report, the checks, the module that does the work."""
+
+import copy
+import hashlib
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from rankmixup.errors import InvalidInput, require
+from rankmixup.metrics.calibration import bin_top_label
+from rankmixup.metrics.inputs import check_scores
+from rankmixup.ops import upcast
+from rankmixup.registry import Registry
+
+__all__ = ["CALIBRATORS", "CalibrationModule", "Calibrator", "FitReport", "Fitted", "over_rows"]
+
+C = TypeVar("C", bound="Calibrator")
+Result = TypeVar("Result")
+
+_LARGEST = 1e30
+"""Logits beyond this overflow when they are squared or scaled; no network gives them."""
+_NOISE = 1e-9
+"""Differences of NLL and ECE below this are rounding, not better or worse."""
+_CHUNK = 2**15 - 1
+"""Numbers of a slice of rows: one less than torch splits over threads; in float64 they stay in a core's own cache."""
+_HASHED = 2**20
+"""At most about this many numbers are hashed, from rows spread evenly: all of a large matrix would cost as much as the fit."""
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """What a calibrator did when it was fitted."""
+
+    method: str
+    objective: str
+    parameters: dict[str, float | list[float]]
+    converged: bool
+    """False where the search ended on its boundary, ran out of steps, or had no optimum to find."""
+    samples: int
+    split: str
+    """Name of the data it was fitted on, as the caller gave it."""
+    before: dict[str, float]
+    after: dict[str, float]
+    """NLL and ECE on the data it was fitted on."""
+    note: str = ""
+    """Why it did not converge, where the boundary of the search is not the reason."""
+
+    @property
+    def verdict(self) -> str:
+        """In plain words."""
+        if not self.converged:
+            return f"did not converge: {self.note or 'the best parameters lie on the boundary of the search'}"
+        nll, ece = (self.after[key] - self.before[key] for key in ("nll", "ece"))
+        if nll > _NOISE:
+            return "lowers ECE on the fitted data but raises NLL" if ece < -_NOISE else "makes things worse"
+        if nll < -_NOISE:
+            return "improves NLL on the fitted data but raises ECE" if ece > _NOISE else "improves NLL on the fitted data"
+        if abs(ece) > _NOISE:
+            return "lowers ECE on the fitted data" if ece < 0 else "makes things worse"
+        return "changes nothing"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"verdict": self.verdict}
+
+
+class CalibrationModule(nn.Module):
+    """Maps logits [B, K] to calibrated logits [B, K]; can sit behind a model.
+
+    What was fitted is held in float64 buffers, which no optimiser changes; `.float()` suits devices without float64.
+    """
+
+    def __init__(self, **state: Tensor):
+        super().__init__()
+        for name, value in state.items():
+            self.register_buffer(name, value)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        # A map fitted on other data may have more steps or classes: the buffers take the shapes they are given.
+        for name, buffer in self._buffers.items():
+            if buffer is not None and prefix + name in state_dict:
+                self._buffers[name] = buffer.new_empty(state_dict[prefix + name].shape)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+class Fitted(NamedTuple):
+    """What a method found."""
+
+    module: CalibrationModule
+    parameters: dict[str, float | list[float]]
+    converged: bool = True
+    note: str = ""
+
+
+class Calibrator(ABC):
+    """Fitted on held-out logits and labels, it turns other logits of the same model into calibrated ones."""
+
+    name: ClassVar[str]
+    num_bins: int = 15
+    """Bins of the ECE in the report."""
+    report_: FitReport
+    _module: CalibrationModule | None = None
+    _classes: int
+    _fingerprint: str
+
+    @abstractmethod
+    def _fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Fitted:
+        """Find the parameters from checked logits on the CPU."""
+
+    @property
+    def _objective(self) -> str:
+        return "nll"
+
+    def fit(self: C, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, split: str = "") -> C:
+        """Fit; `split` names the data for the report, which is in `report_`."""
+        require(self.num_bins >= 1, f"num_bins must be at least 1, got {self.num_bins}")
+        check_scores(logits, target, from_logits=True)
+        _check_size(logits)
+        logits, target = upcast(logits.detach()).cpu(), target.detach().cpu().long()
+        fitted = self._fit(logits, target)
+        before, after = (_figures(module, logits, target, self.num_bins) for module in (nn.Identity(), fitted.module))
+        self._module, self._classes, self._fingerprint = fitted.module, logits.shape[1], _fingerprint(logits)
+        self.report_ = FitReport(
+            self.name, self._objective, fitted.parameters, fitted.converged, len(target), split, before, after, fitted.note
+        )
+        if not fitted.converged or self.report_.verdict == "makes things worse":
+            warnings.warn(f"{self.name} calibration {self.report_.verdict}", stacklevel=2)
+        return self
+
+    def transform(self, logits: Float[Tensor, "N K"]) -> Float[Tensor, "N K"]:
+        """Calibrated logits, or log-probabilities where the method works on probabilities; half precision becomes float32."""
+        module = self._fitted_module("transforms")
+        require(logits.ndim == 2, f"logits must have shape [N, K], got {list(logits.shape)}")
+        require(logits.is_floating_point(), f"logits must be floating point, got {logits.dtype}")
+        require(
+            logits.shape[1] == self._classes,
+            f"logits must have the {self._classes} classes that {type(self).__name__} was fitted on, got {logits.shape[1]}",
+        )
+        if len(logits) > 0:
+            _check_size(logits)
+        with torch.no_grad():
+            return module.to(logits.device)(upcast(logits))
+
+    def predict_proba(self, logits: Float[Tensor, "N K"]) -> Float[Tensor, "N K"]:
+        """Calibrated probabilities."""
+        return self.transform(logits).softmax(dim=1)
+
+    def module(self) -> CalibrationModule:
+        """What was fitted as an `nn.Module` of its own: `nn.Sequential(model, calibrator.module())` gives calibrated logits."""
+        return copy.deepcopy(self._fitted_module("becomes a module")).cpu()
+
+    def fitted_on_same(self, logits: Float[Tensor, "N K"]) -> bool:
+        """Whether these are the logits it was fitted on: a result on them is no evidence."""
+        self._fitted_module("compares data")
+        return _fingerprint(upcast(logits.detach()).cpu()) == self._fingerprint
+
+    def _fitted_module(self, action: str) -> CalibrationModule:
+        if self._module is None:
+            raise InvalidInput(f"{type(self).__name__} must be fitted before it {action}, call fit(logits, target) first")
+        return self._module
+
+
+CALIBRATORS: Registry[type[Calibrator]] = Registry("calibrator", "rankmixup.calibrators")
+"""Every calibrator by name."""
+
+
+def over_rows(logits: Float[Tensor, "N K"], compute: Callable[[slice], Result]) -> list[Result]:
+    """Results of `compute` for slices of rows that stay in a core's own cache, in the order of the rows.
+
+    Slices are spread over as many threads as torch may use and are too small for torch to split again: threads that meet
+    after every operation cost more than they bring, and very much more on a busy machine.
+    """
+    rows = max(1, _CHUNK // logits.shape[1])
+    slices = [slice(start, start + rows) for start in range(0, len(logits), rows)]
+    threads = torch.get_num_threads()
+    if threads == 1 or len(slices) < 16:
+        return [compute(part) for part in slices]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(compute, slices))
+
+
+def _check_size(logits: Tensor) -> None:
+    low, high = (bound.item() for bound in logits.aminmax())
+    # NaN fails both comparisons.
+    require(low >= -_LARGEST and high <= _LARGEST, f"logits must be finite and at most {_LARGEST:g} in size, got {low:.6g} to {high:.6g}")
+
+
+def _figures(module: nn.Module, logits: Tensor, target: Tensor, num_bins: int) -> dict[str, float]:
+    """NLL and ECE of what `module` makes of the logits."""
+
+    def part(rows: slice) -> tuple[Tensor, Tensor, Tensor]:
+        scores = module(logits[rows])
+        top, prediction = scores.max(dim=1)
+        right = scores.gather(1, target[rows].unsqueeze(1)).squeeze(1)
+        # Not torch's softmax, which splits even a slice as small as this over threads.
+        total = (scores - top.unsqueeze(1)).exp_().sum(dim=1)
+        return total.log().double() + (top - right), total.reciprocal(), (prediction == target[rows]).to(total.dtype)
+
+    nll, confidence, correct = (torch.cat(column) for column in zip(*over_rows(logits, part), strict=True))
+    return {"nll": nll.mean().item(), "ece": bin_top_label(confidence, correct, num_bins).ece().item()}
+
+
+def _fingerprint(logits: Tensor) -> str:
+    """Hash of the shape and of rows spread evenly; in float64, so that a float32 copy on disk is still the same data."""
+    stride = max(1, logits.numel() // _HASHED)
+    rows = logits[::stride].double().contiguous()
+    return hashlib.sha256(str(list(logits.shape)).encode() + rows.numpy().tobytes()).hexdigest()

@@ -1,0 +1,85 @@
+"""Histogram binning: the confidence of a prediction becomes the accuracy of its bin."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from rankmixup.errors import require
+from rankmixup.posthoc.base import CALIBRATORS, CalibrationModule, Calibrator, Fitted, over_rows
+
+__all__ = ["HistogramBinning", "HistogramModule"]
+
+_LEAD = 1e-6
+"""How far the predicted class stays above the next one."""
+
+
+class HistogramModule(CalibrationModule):
+    """Gives the predicted class the entry of `values` between whose `edges` its confidence lies; gives log-probabilities."""
+
+    edges: Tensor
+    values: Tensor
+
+    def __init__(self, edges: Float[Tensor, " E"] | None = None, values: Float[Tensor, " H"] | None = None):
+        super().__init__(
+            edges=torch.zeros(0, dtype=torch.float64) if edges is None else edges,
+            values=torch.ones(1, dtype=torch.float64) if values is None else values,
+        )
+
+    def forward(self, logits: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
+        if logits.shape[1] == 1:
+            return torch.zeros_like(logits)
+        exact = logits.to(self.values.dtype)
+        confidence, prediction = _confidence(exact)
+        index = prediction.unsqueeze(1)
+        # The other classes share what is left as they did before; in logarithms, so that a confidence of 1 leaves something to share.
+        others = exact.scatter(1, index, -torch.inf).log_softmax(dim=1)
+        share = others.amax(dim=1).exp()
+        value = self.values[torch.bucketize(confidence, self.edges)].maximum(share / (1 + share) + _LEAD).unsqueeze(1)
+        return (others + (-value).log1p()).scatter(1, index, value.log()).to(logits.dtype)
+
+
+@CALIBRATORS.register("histogram")
+@dataclass
+class HistogramBinning(Calibrator):
+    """Replaces the confidence of each prediction by the accuracy of its bin (top-label form; Gupta and Ramdas, 2022).
+
+    Bins hold equally many of the fitted samples; equal confidences share a bin. The other classes share the rest in their old
+    proportions, and predictions never change: where a bin's accuracy would put another class first, the prediction is kept
+    just above it.
+    **Deviation:** a bin with n samples, r of them right, gives (r + 1/K) / (n + 1), so that no class is ever impossible.
+
+    >>> logits = torch.tensor([[1.0, 0.0]] * 4 + [[2.0, 0.0]] * 4)
+    >>> binning = HistogramBinning(num_bins=2).fit(logits, torch.tensor([0, 0, 1, 0, 0, 0, 0, 0]))
+    >>> [round(p, 4) for p in binning.predict_proba(logits)[:, 0].tolist()[::4]]  # (3 + .5) / 5 and (4 + .5) / 5
+    [0.7, 0.9]
+    """
+
+    num_bins: int = 15
+
+    def __post_init__(self) -> None:
+        require(self.num_bins >= 1, f"num_bins must be at least 1, got {self.num_bins}")
+
+    @property
+    def _objective(self) -> str:
+        return "bin accuracy"
+
+    def _fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Fitted:
+        tops = over_rows(logits, lambda rows: _confidence(logits[rows].double()))
+        confidence, prediction = (torch.cat(column) for column in zip(*tops, strict=True))
+        ranked = confidence.sort().values
+        ranks = [round(step * len(ranked) / self.num_bins) for step in range(1, self.num_bins)]
+        edges = ranked[[rank - 1 for rank in ranks if rank > 0]].unique()
+        edges = edges[edges < ranked[-1]]
+        index = torch.bucketize(confidence, edges)
+        count = torch.bincount(index, minlength=len(edges) + 1)
+        right = torch.bincount(index[prediction == target], minlength=len(edges) + 1)
+        values = (right + 1 / logits.shape[1]) / (count + 1).double()
+        return Fitted(HistogramModule(edges, values), {"edges": edges.tolist(), "values": values.tolist()})
+
+
+def _confidence(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Largest softmax probability of each row and its class."""
+    top, prediction = logits.max(dim=1)
+    return (logits - top.unsqueeze(1)).exp().sum(dim=1).reciprocal(), prediction

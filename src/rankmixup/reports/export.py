@@ -1,0 +1,109 @@
+"""Tables as text for other programs: LaTeX (booktabs), CSV and Markdown. Cells may come from anywhere, so each writer escapes them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rankmixup.errors import require
+
+__all__ = ["LATEX_ESCAPES", "MARKDOWN_ESCAPES", "Cell", "DataTable", "to_csv", "to_latex", "to_markdown"]
+
+Cell = str | int | float | None
+
+LATEX_ESCAPES = (
+    {letter: f"\\{letter}" for letter in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}"}
+    | {"|": r"\textbar{}", '"': "''"}
+    # After the \\ of the row before, these would be read as its arguments.
+    | {"[": "{[}", "]": "{]}", "*": "{*}"}
+    | {"λ": r"$\lambda$", "±": r"$\pm$", "\u2212": "$-$", "≤": r"$\leq$", "≥": r"$\geq$", "\u2013": "--", "…": r"\ldots{}"}
+)
+MARKDOWN_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {letter: f"\\{letter}" for letter in "\\`*_[]|~$"}
+_NUMBER = re.compile(r"<?[-+\u2212]?\.?\d")
+_FORMULA = re.compile(r"[=+\-@]")
+_PLAIN_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+
+
+@dataclass(frozen=True)
+class DataTable:
+    """Column titles and rows of text and numbers; what is missing is None."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            require(len(row) == len(self.columns), f"a row must have {len(self.columns)} cells, one for each column, got {len(row)}")
+
+    @cached_property
+    def numeric(self) -> list[bool]:
+        """For each column, whether all its cells are numbers or begin with one."""
+        shown = [[_text(row[column]) for row in self.rows] for column in range(len(self.columns))]
+        return [any(cells) and all(_NUMBER.match(cell) for cell in cells if cell) for cells in shown]
+
+
+def _text(cell: Cell) -> str:
+    """One line of text; six digits of a number are more than any table here can vouch for."""
+    if cell is None:
+        return ""
+    return format(cell, ".6g") if isinstance(cell, float) else " ".join(str(cell).split())
+
+
+def _escaped(text: str, replacements: dict[str, str]) -> str:
+    return "".join(replacements.get(letter, letter) for letter in text)
+
+
+def to_latex(table: DataTable) -> str:
+    r"""A `tabular` with the rules of booktabs.
+
+    >>> print(to_latex(DataTable(["class", "ECE, %"], [["cat_1", 1.5]])))
+    \begin{tabular}{lr}
+    \toprule
+    class & ECE, \% \\
+    \midrule
+    cat\_1 & 1.5 \\
+    \bottomrule
+    \end{tabular}
+    """
+    alignment = "".join("r" if number else "l" for number in table.numeric)
+    head, *body = (" & ".join(_escaped(_text(cell), LATEX_ESCAPES) for cell in row) + r" \\" for row in (table.columns, *table.rows))
+    return "\n".join([f"\\begin{{tabular}}{{{alignment}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"])
+
+
+def to_csv(table: DataTable) -> str:
+    """Comma-separated values, a header first; floats with all their digits.
+
+    A text that a spreadsheet would run as a formula gets an apostrophe in front.
+
+    >>> print(to_csv(DataTable(["class", "share"], [["a, b", 0.1], ["=1+1", None]])))
+    class,share
+    "a, b",0.1
+    '=1+1,
+    """
+    return "\n".join(",".join(_csv_field(cell) for cell in row) for row in (table.columns, *table.rows))
+
+
+def _csv_field(cell: Cell) -> str:
+    if isinstance(cell, float):
+        return repr(cell)
+    text = _text(cell)
+    if _FORMULA.match(text) and not _PLAIN_NUMBER.fullmatch(text):
+        text = "'" + text
+    return '"' + text.replace('"', '""') + '"' if any(letter in text for letter in ',"') else text
+
+
+def to_markdown(table: DataTable) -> str:
+    r"""A pipe table.
+
+    >>> print(to_markdown(DataTable(["class", "share"], [["a|b", 0.1]])))
+    | class | share |
+    | --- | ---: |
+    | a\|b | 0.1 |
+    """
+    head, *body = (
+        "| " + " | ".join(_escaped(_text(cell), MARKDOWN_ESCAPES) for cell in row) + " |" for row in (table.columns, *table.rows)
+    )
+    rule = "| " + " | ".join("---:" if number else "---" for number in table.numeric) + " |"
+    return "\n".join([head, rule, *body])

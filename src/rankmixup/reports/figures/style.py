@@ -1,0 +1,96 @@
+"""What all figures share: colours, lines and markers, names that are safe to draw, files."""
+
+import contextlib
+import unicodedata
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from rankmixup.runs import Scores
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["ACCENT", "BLUE", "GREY", "STYLES", "any_glyph", "label", "labels", "new_figure", "pooled_top_label", "save_figure", "style"]
+
+BLUE, ACCENT, GREY = "#0072B2", "#D55E00", "#808080"
+"""Okabe and Ito's blue and vermilion, and a grey; all can be seen on white and on black."""
+
+STYLES = [  # Okabe and Ito's colours, in an order whose lightness also differs between neighbours
+    ("#000000", "-", "o"),
+    ("#E69F00", "--", "s"),
+    ("#0072B2", "-.", "^"),
+    ("#CC79A7", ":", "D"),
+    ("#009E73", "-", "v"),
+    ("#56B4E9", "--", "P"),
+    ("#D55E00", "-.", "X"),
+]
+"""Colour, line and marker of each series."""
+
+_LONGEST = 34
+"""Letters of a name that a figure has room for."""
+
+
+def style(position: int) -> tuple[str, str, str]:
+    """Colour, line and marker of a series; after the last it starts again."""
+    return STYLES[position % len(STYLES)]
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """An empty figure that is not known to pyplot, so that nothing has to be closed."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def label(name: str) -> str:
+    r"""A name from outside as text to draw: never a formula, never hidden, never longer than there is room.
+
+    >>> label("$x$"), label("_private"), label("one\ntwo"), label("a" * 20 + "b" * 20)
+    ('\\$x\\$', ' _private', 'one two', 'aaaaaaaaaaaaaaaaa…bbbbbbbbbbbbbbbb')
+    """
+    name = "".join(" " if unicodedata.category(letter).startswith("C") else letter for letter in name)
+    if len(name) > _LONGEST:
+        half = _LONGEST // 2
+        name = f"{name[:half]}…{name[len(name) - _LONGEST + half + 1 :]}"
+    # matplotlib reads dollars as mathematics and leaves names that start with an underscore out of a legend.
+    return (" " if name.startswith("_") else "") + name.replace("$", r"\$")
+
+
+def labels(names: Iterable[str]) -> list[str]:
+    """`label` of each name; numbered, if some became alike when they were shortened.
+
+    >>> labels(["a", "b"]), labels(["x" * 30 + "1" + "x" * 30, "x" * 30 + "2" + "x" * 30])[1]
+    (['a', 'b'], '2: xxxxxxxxxxxxxxxxx…xxxxxxxxxxxxxxxx')
+    """
+    drawn = [label(name) for name in names]
+    return drawn if len(set(drawn)) == len(drawn) else [f"{number}: {text}" for number, text in enumerate(drawn, 1)]
+
+
+@contextlib.contextmanager
+def any_glyph() -> Iterator[None]:
+    """Draw names in any script: matplotlib's own font shows a box for letters that it lacks, and warns."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def save_figure(figure: "Figure", path: Path) -> list[Path]:
+    """Write `path` as PNG and as SVG; returns both paths."""
+    paths = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
+    with any_glyph():
+        for target in paths:
+            figure.savefig(target, dpi=150, bbox_inches="tight", metadata={"Date": None} if target.suffix == ".svg" else None)
+    return paths
+
+
+def pooled_top_label(runs: Sequence[Scores]) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
+    """Confidence of each prediction of all runs together, and whether it is right (1.0 or 0.0)."""
+    tops = [scores.probs.double().max(dim=1) for scores in runs]
+    correct = [(top.indices == scores.labels).double() for top, scores in zip(tops, runs, strict=True)]
+    return torch.cat([top.values for top in tops]).cpu(), torch.cat(correct).cpu()

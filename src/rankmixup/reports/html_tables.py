@@ -1,0 +1,213 @@
+"""The tables of the HTML report, in percent as everything for people, and its verdicts in plain words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from rankmixup.metrics.classwise import class_gaps
+from rankmixup.reports.entry import ReportEntry
+from rankmixup.reports.evaluation import KEYS
+from rankmixup.reports.export import Cell, DataTable
+from rankmixup.reports.figures.style import pooled_top_label
+from rankmixup.reports.tables import NO_PERCENT, TITLES, shown, shown_p_value, shown_range
+
+__all__ = ["Verdict", "class_table", "metrics_table", "ood_table", "overview_table", "protocol_table", "summary_table", "verdict"]
+
+Metrics = Mapping[str, Mapping[str, Any] | None]
+
+
+def title(key: str) -> str:
+    """A metric's name with its unit."""
+    name = TITLES.get(key, key)
+    return name if key in NO_PERCENT or name.endswith("%") else f"{name}, %"
+
+
+def _calibrator(calibration: Mapping[str, Any]) -> str:
+    """What was fitted, in words."""
+    temperature = calibration["parameters"].get("temperature")
+    what = f"temperature scaling (T = {temperature:.3f}" if isinstance(temperature, float) else f"{calibration['method']} calibration ("
+    return f"{what}{', ' if what[-1] != '(' else ''}fitted on {calibration['fitted_on'] or 'held-out data'})"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the numbers of one model say, in plain words."""
+
+    headline: str
+    sentences: tuple[str, ...]
+    calibrated: bool | None
+    """Whether the model cannot be told from a calibrated one as it is used: after calibration, if there was one."""
+
+
+def verdict(entry: ReportEntry) -> Verdict:
+    """The verdicts on ECE before and after calibration, and the numbers behind them."""
+    confidence, correct = (values.mean().item() for values in pooled_top_label([entry.scores]))
+    ece, calibration = entry.evaluation.metrics["ece"], entry.evaluation.calibration
+    after = calibration["metrics"]["ece"] if calibration else None
+    sentences = [f"Right in {100 * correct:.1f} % of {len(entry.scores):,} samples, at a mean confidence of {100 * confidence:.1f} %."]
+    headline = ""
+    if ece:
+        leaning = "overconfident" if confidence > correct else "underconfident"
+        headline = f"{leaning}, {ece['verdict']}" if ece["verdict"] == "miscalibrated" else ece["verdict"] or ""
+        sentences.append(_ece_sentence("ECE", ece))
+    if calibration and after:
+        headline += f"; after calibration {after['verdict']}" if after["verdict"] else ""
+        sentences.append(_ece_sentence(f"After {_calibrator(calibration)}: ECE", after))
+        if not calibration["converged"]:
+            sentences.append("That fit did not converge; do not rely on it.")
+        if calibration.get("same_data"):
+            sentences.append("It was fitted and evaluated on the same data; on new data expect it to do worse.")
+    last = (after or ece or {}).get("verdict")
+    # A line never breaks between a number and its unit.
+    return Verdict(headline, tuple(each.replace(" %", "\u00a0%") for each in sentences), last != "miscalibrated" if last else None)
+
+
+def _ece_sentence(opening: str, ece: Mapping[str, Any]) -> str:
+    interval = f" (95 % interval {shown_range('ece', ece)})" if ece["low"] is not None else ""
+    sentence = f"{opening} {shown('ece', ece['value'])} %{interval}"
+    if not ece["floor"]:
+        return sentence + "."
+    return f"{sentence}, where a calibrated model shows {shown_range('ece', ece['floor'])} % by chance (p {_p(ece['p_value'])})."
+
+
+def _p(p_value: float) -> str:
+    text = shown_p_value(p_value)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def _cells(key: str, entry: Mapping[str, Any] | None) -> list[Cell]:
+    """Value, interval, by chance, p and verdict."""
+    if entry is None:
+        return [None] * 5
+    numbers = shown(key, entry["value"]), shown_range(key, entry), shown_range(key, entry["floor"]), shown_p_value(entry["p_value"])
+    return [*numbers, entry["verdict"] or ""]
+
+
+def _after(entry: ReportEntry) -> Metrics | None:
+    return entry.evaluation.calibration["metrics"] if entry.evaluation.calibration else None
+
+
+def summary_table(entries: Sequence[ReportEntry]) -> DataTable:
+    """One row for each model: accuracy, ECE and its verdict, before and after calibration."""
+    columns = ["model", "samples", "accuracy, %", "ECE, %", "95 % interval", "by chance", "p", "verdict"]
+    calibrated = any(_after(entry) for entry in entries)
+    rows: list[list[Cell]] = []
+    for entry in entries:
+        metrics, after = entry.evaluation.metrics, _after(entry)
+        row: list[Cell] = [
+            entry.name,
+            len(entry.scores),
+            shown("accuracy", (metrics["accuracy"] or {}).get("value")),
+            *_cells("ece", metrics["ece"]),
+        ]
+        value, interval, *_, judged = _cells("ece", after["ece"] if after else None)
+        rows.append(row + ([value, interval, judged] if calibrated else []))
+    if calibrated:
+        columns += ["ECE after, %", "95 % interval after", "verdict after"]
+    return DataTable(columns, rows, "ECE of each model" + (", before and after calibration" if calibrated else ""))
+
+
+def overview_table(entries: Sequence[ReportEntry]) -> DataTable:
+    """Every metric of every model, before and after calibration."""
+    named: dict[str, Metrics] = {entry.name: entry.evaluation.metrics for entry in entries}
+    for entry in entries:
+        if after := _after(entry):
+            named[f"{entry.name}, calibrated"] = after
+    keys = [key for key in KEYS if any(metrics[key] for metrics in named.values())]
+    rows = [[name, *(shown(key, (metrics[key] or {}).get("value")) for key in keys)] for name, metrics in named.items()]
+    return DataTable(["model", *map(title, keys)], rows, "All metrics")
+
+
+def metrics_table(entry: ReportEntry) -> DataTable:
+    """Every metric of one model with interval, chance and verdict; the same after calibration."""
+    columns = ["metric", "value", "95 % interval", "by chance", "p", "verdict"]
+    after = _after(entry)
+    if after:
+        columns += ["after", "95 % interval after", "by chance after", "p after", "verdict after"]
+    rows = [
+        [title(key), *_cells(key, entry.evaluation.metrics[key]), *(_cells(key, after[key]) if after else [])]
+        for key in KEYS
+        if entry.evaluation.metrics[key]
+    ]
+    return DataTable(columns, rows, f"Metrics of {entry.name}")
+
+
+def ood_table(entries: Sequence[ReportEntry]) -> DataTable | None:
+    """How well unknown samples are told from test samples."""
+    found = [(entry.name, name, each) for entry in entries for name, each in entry.evaluation.ood.items()]
+    if not found:
+        return None
+    keys = list(found[0][2]["metrics"])
+    rows: list[list[Cell]] = []
+    for model, name, each in found:
+        cells: list[Cell] = [model, name, each["n"], each["score"]]
+        for key in keys:
+            metric = each["metrics"].get(key)
+            metric = metric if isinstance(metric, Mapping) else {"value": metric}
+            cells += [shown(key, metric["value"]), shown_range(key, metric)]
+        rows.append(cells)
+    return DataTable(
+        ["model", "unknown set", "samples", "score", *(part for key in keys for part in (title(key), "95 % interval"))],
+        rows,
+        "Detection of unknown samples",
+    )
+
+
+def class_table(entry: ReportEntry, num_bins: int = 15) -> DataTable:
+    """Samples, accuracy, mean confidence and classwise ECE of each class."""
+    confidence, correct = pooled_top_label([entry.scores])
+    labels, classes = entry.scores.labels.cpu(), entry.scores.scores.shape[1]
+    count = torch.bincount(labels, minlength=classes)
+    accuracy, mean = (torch.zeros(classes, dtype=torch.float64).index_add_(0, labels, values) / count for values in (correct, confidence))
+    gaps = class_gaps(entry.scores.scores, entry.scores.labels, num_bins, from_logits=entry.scores.from_logits)
+    errors = gaps.abs().sum(dim=1) / len(labels)
+    rows: list[list[Cell]] = []
+    for position, name in enumerate(entry.classes):
+        some = bool(count[position])
+        shares = [f"{100 * values[position]:.2f}" if some else "" for values in (accuracy, mean, mean - accuracy)]
+        rows.append([name, int(count[position]), *shares, f"{100 * errors[position]:.2f}"])
+    columns = ["class", "samples", "accuracy, %", "mean confidence, %", "overconfidence, points", "classwise ECE, %"]
+    return DataTable(columns, rows, f"Classes of {entry.name}")
+
+
+def protocol_table(entries: Sequence[ReportEntry]) -> DataTable:
+    """How each model came about, one column each, so that differences show."""
+    facts = [_flat(_evaluation_facts(entry)) | _flat(entry.protocol) for entry in entries]
+    names = dict.fromkeys(name for each in facts for name in each)
+    rows = [[name, *(each.get(name, "") for each in facts)] for name in names]
+    return DataTable(["", *(entry.name for entry in entries)], rows, "Protocol")
+
+
+def _evaluation_facts(entry: ReportEntry) -> dict[str, Any]:
+    calibration = entry.evaluation.calibration
+    facts: dict[str, Any] = {
+        "source": entry.evaluation.source,
+        "samples": f"{len(entry.scores):,}",
+        "classes": entry.evaluation.num_classes,
+    }
+    facts["given as"] = "logits" if entry.scores.from_logits else "probabilities"
+    if not calibration:
+        return facts | {"calibration": "none"}
+    parameters = {name: value for name, value in calibration["parameters"].items() if isinstance(value, int | float)}
+    facts["calibration"] = {
+        "method": calibration["method"],
+        "objective": calibration["objective"],
+        "fitted on": calibration["fitted_on"],
+        **{name: f"{value:.6g}" for name, value in parameters.items()},
+        "converged": "yes" if calibration["converged"] else "no",
+    }
+    return facts
+
+
+def _flat(facts: Mapping[str, Any], above: str = "") -> dict[str, str]:
+    """Nested mappings as `outer: inner` names."""
+    flat: dict[str, str] = {}
+    for name, value in facts.items():
+        full = f"{above}{name}"
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{full}: ")
+        elif value is not None:
+            flat[full] = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return flat

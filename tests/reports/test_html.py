@@ -1,0 +1,230 @@
+import base64
+import hashlib
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+import torch
+
+from rankmixup.errors import InvalidInput
+from rankmixup.metrics import classwise_calibration_error
+from rankmixup.reports.entry import run_protocol
+from rankmixup.reports.html import distinct, render_report, write_report
+from rankmixup.reports.html_tables import class_table, protocol_table, summary_table, verdict
+from rankmixup.runs import Run, Scores, StoredRun
+from rankmixup.runs.files import write_json
+from tests.reports.entries import HOSTILE, make_entry
+
+
+class Page(HTMLParser):
+    """Elements, attributes and texts, as a browser finds them."""
+
+    def __init__(self, markup: str):
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.scripts: list[str] = []
+        self._inside = ""
+        self.feed(markup)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self._inside = tag
+        if tag in ("script", "style"):
+            self.scripts.append("")
+
+    def handle_data(self, data):
+        if self._inside in ("script", "style"):
+            self.scripts[-1] += data
+        else:
+            self.texts.append(data)
+
+    def handle_endtag(self, tag):
+        self._inside = ""
+
+    def attributes(self, name):
+        return [attributes[name] for _, attributes in self.elements if name in attributes]
+
+
+@pytest.fixture(scope="module")
+def entries():
+    return [make_entry("<script>alert(0)</script>", class_names=HOSTILE), make_entry("plain", calibrate=False, seed=1)]
+
+
+@pytest.fixture(scope="module")
+def markup(entries):
+    return render_report(entries, title="Title & <b>more</b>")
+
+
+@pytest.fixture(scope="module")
+def page(markup):
+    return Page(markup)
+
+
+def test_all_sections_are_there_and_linked(page):
+    identifiers = page.attributes("id")
+    sections = ["summary", "metrics", "figures", "ood", "models", "protocol", "reading"]
+    assert [attributes["id"] for tag, attributes in page.elements if tag == "section"] == sections
+    links = [link.removeprefix("#") for tag, attributes in page.elements if tag == "a" and (link := attributes["href"])]
+    assert set(links) <= set(identifiers)
+    assert Counter(identifiers).most_common(1)[0][1] == 1
+    assert set(page.attributes("aria-labelledby")) <= set(identifiers)
+
+
+def test_names_from_outside_stay_text(page, markup):
+    tags = Counter(tag for tag, _ in page.elements)
+    assert tags["script"] == 3  # two data islands and the page's own
+    assert tags["img"] == tags["b"] == 0
+    assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
+    shown = {text.strip() for text in page.texts}
+    for name in HOSTILE:
+        assert name.strip() in shown
+    assert "Title & <b>more</b>" in shown
+    assert "alert(1)</script>" not in markup
+
+
+def test_nothing_outside_is_referred_to(page, markup):
+    assert not re.findall(r"https?:|//[a-z]", markup.split("<body>")[1].split("report-data")[0])
+    assert not re.findall(r"@import|url\((?!#)", markup)
+    for name in ("src", "action", "srcset", "data"):
+        assert not page.attributes(name)
+    assert all(link.startswith(("#", "data:")) for link in page.attributes("href"))
+
+
+def test_policy_allows_the_pages_own_script_and_style_and_nothing_else(page):
+    (policy,) = [attributes["content"] for _, attributes in page.elements if attributes.get("http-equiv") == "Content-Security-Policy"]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    style, *_, script = page.scripts
+    for kind, source in (("style-src", style), ("script-src", script)):
+        assert rules[kind] == f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
+    assert "unsafe" not in policy
+    assert not page.attributes("style")
+
+
+def test_numbers_in_full_are_in_the_data_island(page, entries):
+    island = json.loads(page.scripts[1])
+    assert island == {entry.name: entry.evaluation.to_dict() for entry in entries}
+
+
+def test_every_figure_has_words_for_those_who_cannot_see_it(page):
+    drawings = [attributes for tag, attributes in page.elements if tag == "svg"]
+    assert len(drawings) == 3 + 6 + 4  # shared ones, and those of each model, some before and after calibration
+    assert all(attributes["role"] == "img" and len(attributes["aria-label"]) > 40 for attributes in drawings)
+
+
+def test_class_table_holds_each_class():
+    entry = make_entry(samples=300, classes=4, class_names=list("abcd"))
+    table = class_table(entry)
+    probs, labels = entry.scores.probs, entry.scores.labels
+    top, prediction = probs.max(dim=1)
+    for position, (name, count, accuracy, confidence, gap, _) in enumerate(table.rows):
+        mine = labels == position
+        assert (name, count) == ("abcd"[position], int(mine.sum()))
+        assert float(accuracy) == pytest.approx(100 * (prediction == labels)[mine].double().mean().item(), abs=0.005)
+        assert float(confidence) == pytest.approx(100 * top[mine].mean().item(), abs=0.005)
+        assert float(gap) == pytest.approx(float(confidence) - float(accuracy), abs=0.011)
+    mean = sum(float(row[-1]) for row in table.rows) / 4
+    assert mean == pytest.approx(100 * classwise_calibration_error(probs, labels).item(), abs=0.005)
+
+
+def test_a_class_without_samples_has_no_accuracy():
+    scores = Scores(torch.tensor([[2.0, 0.0, 1.0]]), torch.tensor([0]))
+    rows = class_table(replace(make_entry(calibrate=False), scores=scores, class_names=None)).rows
+    assert rows[1][:5] == ["1", 0, "", "", ""]
+
+
+def test_verdict_says_what_the_numbers_say():
+    before = verdict(make_entry())
+    assert before.headline.startswith("overconfident, miscalibrated; after calibration ")
+    text = " ".join(before.sentences)
+    assert "p <0.001" in text
+    assert "T = 2.500, fitted on val.npz" in text
+    assert "2.00 to 5.00\u00a0% by chance" in text
+    assert "do not rely" not in text
+
+
+def test_verdict_warns_of_a_fit_that_failed_or_cheated():
+    entry = make_entry()
+    calibration = entry.evaluation.calibration | {"converged": False, "same_data": True}
+    text = " ".join(verdict(replace(entry, evaluation=replace(entry.evaluation, calibration=calibration))).sentences)
+    assert "did not converge" in text
+    assert "fitted and evaluated on the same data" in text
+
+
+def test_tables_without_calibration_have_no_columns_for_it(entries):
+    assert not any("after" in column for column in summary_table(entries[1:]).columns)
+    both = summary_table(entries)
+    assert both.rows[1][-3:] == [None, None, None]
+
+
+def test_protocol_shows_splits_temperature_seed_and_versions(entries):
+    rows = {row[0]: row[1:] for row in protocol_table(entries).rows}
+    assert rows["calibration: fitted on"] == ["val.npz", ""]
+    assert rows["calibration: temperature"] == ["2.5", ""]
+    assert rows["calibration"] == ["", "none"]
+    assert rows["seed"] == ["3", "3"]
+    assert rows["splits: test"] == ["400 samples", "400 samples"]
+    assert rows["versions: torch"] == ["2.x", "2.x"]
+
+
+def test_protocol_of_a_run(tmp_path):
+    stored = StoredRun.locate(tmp_path, Run("ce", seed=7))
+    stored.create()
+    write_json(stored.path / "splits.json", {"test": {"size": 1000, "sha256": "abcdef0123456789", "source": []}})
+    write_json(stored.path / "env.json", {"python": "3.11", "packages": {"torch": "2.6"}})
+    write_json(stored.path / "result.json", {"selection": {"rule": "accuracy", "epoch": 4}})
+    entry = replace(make_entry(calibrate=False), protocol=run_protocol(stored))
+    rows = {row[0]: row[1] for row in protocol_table([entry]).rows}
+    assert rows["seed"] == "7"
+    assert rows["run"] == stored.run.id
+    assert rows["selection"] == "accuracy on validation, epoch 4"
+    assert rows["splits: test"] == "1,000 samples, sha256 abcdef012345"
+    assert rows["versions: torch"] == "2.6"
+    assert rows["method: name"] == "ce"
+
+
+def test_names_given_twice_are_told_apart():
+    names = ["same", "same (2)", "other", "same"]
+    assert [entry.name for entry in distinct([make_entry(name, samples=20, classes=3) for name in names])] == [*names[:3], "same (3)"]
+
+
+def test_files_are_called_by_their_own_name():
+    def named(*sources):
+        made = [make_entry(samples=20, classes=3) for _ in sources]
+        entries = [
+            replace(entry, name=source, evaluation=replace(entry.evaluation, source=source))
+            for entry, source in zip(made, sources, strict=True)
+        ]
+        return [entry.name for entry in distinct(entries)]
+
+    assert named("folder/a.npz", "folder/b.npz") == ["a.npz", "b.npz"]
+    assert named("one/test.npz", "two/test.npz") == ["one/test.npz", "two/test.npz"]
+
+
+def test_written_whole(tmp_path):
+    path = write_report([make_entry(samples=20, classes=3)], tmp_path / "report.html")
+    text = path.read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    assert text.rstrip().endswith("</html>")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_wrong_requests_are_refused_in_one_sentence(tmp_path):
+    entry = make_entry(samples=20, classes=3)
+    with pytest.raises(InvalidInput, match="at least one model, got none"):
+        render_report([])
+    with pytest.raises(InvalidInput, match="class_names of 'model' must be 10, one for each class, got 2"):
+        make_entry(class_names=["a", "b"])
+    with pytest.raises(InvalidInput, match="must be in a folder that exists"):
+        write_report([entry], tmp_path / "nowhere" / "report.html")
+
+
+@pytest.mark.slow
+def test_five_models_of_a_thousand_classes_stay_below_two_megabytes():
+    names = [f"a class with a name of some length, number {number}" for number in range(1000)]
+    entries = [make_entry(f"model {seed}", samples=5000, classes=1000, seed=seed, class_names=names) for seed in range(5)]
+    assert len(render_report(entries).encode()) < 2e6

@@ -2,7 +2,7 @@ import platform
 
 import torch
 
-from benchmarks import methods, training_step
+from benchmarks import methods, metrics, training_step
 from rankmixup.training import keep_freed_memory
 
 kept = "freed memory kept, as in rankmixup train" if keep_freed_memory() else "freed memory returned"
@@ -11,3 +11,5 @@ print(f"\nTraining step, ResNet-8, N = {training_step.N}, K = {training_step.K},
 print("\n".join(training_step.main()))
 print("\nEvery method:")
 print("\n".join(methods.main()))
+print("\nMetrics:")
+print("\n".join(metrics.main()))

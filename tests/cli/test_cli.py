@@ -1,7 +1,9 @@
 import json
+import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from rankmixup.cli.main import COMMANDS, main
 
 LOGITS = np.array([[2.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 1.0, 0.5], [4.0, 0.0, 0.0]])
 LABELS = np.array([0, 1, 2, 0])
+FEW = ["--replicates", "20"]
 
 
 @pytest.fixture
@@ -55,20 +58,243 @@ def test_list(kind, capsys):
 
 
 def test_evaluate_json_follows_the_contract(scores, capsys):
-    assert main(["evaluate", str(scores), "--calibrate-on", str(scores), "--json"]) == 0
+    assert main(["evaluate", str(scores), "--calibrate-on", str(scores), *FEW, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert set(report) == {"schema", "source", "n", "num_classes", "metrics", "calibration", "ood", "failed"}
     assert (report["schema"], report["n"], report["num_classes"]) == (1, 4, 3)
     assert report["metrics"]["accuracy"]["value"] == 0.75
     assert set(report["metrics"]["ece"]) == {"value", "low", "high", "floor", "p_value", "verdict"}
     assert set(report["metrics"]["ece"]["floor"]) == {"mean", "low", "high"}
-    assert report["metrics"]["aurc"] is None
+    assert report["metrics"]["top5_accuracy"] is None  # of three classes
     assert set(report["calibration"]) >= {"method", "objective", "parameters", "converged", "fitted_on", "metrics"}
+    assert report["calibration"]["same_data"] is True
+    assert report["failed"] == []
 
 
 def test_evaluate_shows_percent_to_people(scores, capsys):
-    assert main(["evaluate", str(scores)]) == 0
-    assert "75.00 %" in capsys.readouterr().out
+    assert main(["evaluate", str(scores), *FEW]) == 0
+    out = capsys.readouterr().out
+    assert "75.00 %" in out
+    assert "by chance" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def evaluated(capsys, *arguments: str, status: int = 0) -> dict:
+    assert main(["evaluate", *arguments, *FEW, "--json"]) == status
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("name", ["temperature", "vector", "ensemble-temperature", "isotonic", "histogram"])
+def test_evaluate_calibrates_with(name, test_and_val, capsys):
+    test, val = test_and_val
+    calibration = evaluated(capsys, str(test), "--calibrate-on", str(val), "--calibrate-with", name)["calibration"]
+    assert (calibration["method"], calibration["fitted_on"], calibration["same_data"]) == (name, "val.npz", False)
+    assert calibration["metrics"]["ece"]["low"] is not None
+
+
+def test_a_fit_that_does_not_converge_is_said_on_standard_error(scores, tmp_path, capsys):
+    np.savez(tmp_path / "right.npz", logits=LOGITS[:2], labels=LABELS[:2])  # all right: the colder the better
+    assert main(["evaluate", str(scores), "--calibrate-on", str(tmp_path / "right.npz"), *FEW, "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["calibration"]["converged"] is False
+    assert captured.err.startswith("warning: ")
+    assert "did not converge" in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_fail_if(scores, tmp_path, capsys):
+    conditions = ["accuracy<0.9", "accuracy<0.5", "nll>0:low"]
+    flags = [argument for condition in conditions for argument in ("--fail-if", condition)]
+    report = evaluated(capsys, str(scores), *flags, "--csv", str(tmp_path / "out.csv"), status=1)
+    assert report["failed"] == ["accuracy<0.9", "nll>0:low"]
+    assert (tmp_path / "out.csv").exists()
+    assert evaluated(capsys, str(scores), "--fail-if", "accuracy<0.5")["failed"] == []
+    assert main(["evaluate", str(scores), "--fail-if", "accuracy<0.9", *FEW]) == 1
+    assert "failed: accuracy<0.9" in capsys.readouterr().out
+
+
+def test_evaluate_writes_every_kind_of_report(test_and_val, tmp_path, capsys):
+    test, val = test_and_val
+    paths = {kind: tmp_path / f"out.{kind}" for kind in ("html", "latex", "csv")}
+    flags = [argument for kind, path in paths.items() for argument in (f"--{kind}", str(path))]
+    report = evaluated(capsys, str(test), "--calibrate-on", str(val), *flags)
+    assert paths["html"].read_text().lower().startswith("<!doctype html>")
+    assert "\\toprule" in paths["latex"].read_text()
+    lines = [line.split(",") for line in paths["csv"].read_text().splitlines()]
+    column = {name: index for index, name in enumerate(lines[0])}
+    found = {(line[column["stage"]], line[column["metric"]]): float(line[column["value"]]) for line in lines[1:]}
+    assert found["before", "ece"] == report["metrics"]["ece"]["value"]
+    assert found["after temperature", "ece"] == report["calibration"]["metrics"]["ece"]["value"]
+
+
+@pytest.mark.parametrize("kind", ["logits", "probs"])
+def test_formats_give_the_same_numbers(kind, scores, tmp_path, capsys):
+    import torch
+    from safetensors.numpy import save_file
+
+    array = LOGITS if kind == "logits" else torch.tensor(LOGITS).softmax(1).numpy()
+    torch.save({kind: torch.from_numpy(array), "labels": torch.from_numpy(LABELS)}, tmp_path / "named.pt")
+    save_file({kind: array, "labels": LABELS}, tmp_path / "named.safetensors")
+    rows = [",".join([*(repr(float(value)) for value in row), str(label)]) for row, label in zip(array, LABELS, strict=True)]
+    (tmp_path / "bare.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "headed.csv").write_text("\n".join(["cat,dog,bird,label", *rows]) + "\n")
+    expected = evaluated(capsys, str(scores))["metrics"]
+    for name, flags in {
+        "named.pt": [],
+        "named.safetensors": [],
+        "bare.csv": ["--from", kind],
+        "headed.csv": ["--from", kind],
+    }.items():
+        found = evaluated(capsys, str(tmp_path / name), *flags)["metrics"]
+        for key in ("accuracy", "nll", "ece"):
+            assert found[key]["value"] == pytest.approx(expected[key]["value"], abs=1e-12), (name, key)
+    assert "--from" in fails(capsys, "evaluate", str(tmp_path / "bare.csv"))
+    other = {"logits": "probs", "probs": "logits"}[kind]
+    assert kind in fails(capsys, "evaluate", str(tmp_path / "named.pt"), "--from", other)
+
+
+@pytest.fixture
+def test_and_val(tmp_path):
+    """Two halves of an overconfident model's scores."""
+    draw = np.random.default_rng(0)
+    logits = draw.normal(size=(400, 6)) * 1.5
+    probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    labels = (probs.cumsum(1) < draw.random((400, 1))).sum(1).clip(max=5)
+    paths = tmp_path / "test.npz", tmp_path / "val.npz"
+    for path, half in zip(paths, (slice(0, 200), slice(200, 400)), strict=True):
+        np.savez(path, logits=3 * logits[half], labels=labels[half])
+    return paths
+
+
+def test_ood_files_need_no_labels(test_and_val, tmp_path, capsys):
+    test, val = test_and_val
+    np.savez(tmp_path / "noise.npz", logits=np.zeros((30, 6)))
+    arguments = ["--ood", str(tmp_path / "noise.npz"), f"same={val}", *FEW, "--json"]
+    assert main(["ood", str(test), *arguments]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["n"], list(found["ood"])) == (200, ["noise", "same"])
+    assert found["ood"]["noise"]["metrics"]["auroc"]["value"] == 1.0
+    same = found["ood"]["same"]["metrics"]["auroc"]
+    assert same["low"] < 0.5 < same["high"]  # the same distribution
+    assert main(["evaluate", str(test), "--score", "energy", *arguments]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert set(report["ood"]["noise"]) == {"n", "score", "metrics"}
+    assert report["ood"]["noise"]["score"] == "energy"
+    assert main(["ood", str(test), *arguments[:-1]]) == 0
+    assert "AUROC" in capsys.readouterr().out
+
+
+def test_compare(test_and_val, tmp_path, capsys):
+    test, _ = test_and_val
+    arrays = np.load(test)
+    np.savez(tmp_path / "cooler.npz", logits=arrays["logits"] / 3, labels=arrays["labels"])
+    paths = [str(test), str(tmp_path / "cooler.npz")]
+    assert main(["compare", *paths, "--replicates", "200", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["baseline"] == paths[0]
+    assert found["models"][paths[1]]["ece"]["difference"]["verdict"] == "better"
+    assert found["models"][paths[1]]["accuracy"]["difference"]["p_value"] == 1.0
+    assert main(["compare", paths[0], "--baseline", paths[1], "--metric", "nll", "--replicates", "200"]) == 0
+    out = capsys.readouterr().out
+    assert "worse" in out
+    assert "McNemar" in out
+
+
+def test_compare_refuses_other_labels(test_and_val, tmp_path, capsys):
+    test, val = test_and_val
+    assert "must have the same labels in the same order" in fails(capsys, "compare", str(test), str(val))
+    np.savez(tmp_path / "short.npz", logits=np.eye(6) * 2, labels=np.arange(6))
+    assert "must be scores of the same samples, got 6 and 200" in fails(capsys, "compare", str(test), str(tmp_path / "short.npz"))
+
+
+def test_report_is_one_page_about_all(test_and_val, tmp_path, capsys):
+    test, val = map(str, test_and_val)
+    page = tmp_path / "page.html"
+    assert main(["report", test, val, "--calibrate-on", val, test, "-o", str(page), *FEW]) == 0
+    assert str(page) in capsys.readouterr().out.replace("\n", "")
+    text = page.read_text()
+    assert "test.npz" in text
+    assert "val.npz" in text
+
+
+def probabilities(**changes):
+    return {"probs": np.array([[0.75, 0.25], [0.5, 0.5]]), "labels": np.array([0, 1]), **changes}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"logits": np.array([[np.nan, 0.0]]), "labels": np.array([0])}, "logits must be finite, row 0 is not"),
+        ({"logits": np.array([[np.inf, 0.0]]), "labels": np.array([0])}, "logits must be finite, row 0 is not"),
+        ({"logits": np.zeros((0, 3)), "labels": np.zeros(0, int)}, "at least one sample"),
+        ({"logits": np.ones(3), "labels": np.array([0])}, "logits must have shape [N, K], got [3]"),
+        (probabilities(labels=np.array([[1, 0], [0, 1]])), "labels must be class indices [N], got shape [2, 2]"),
+        (probabilities(labels=np.array([0.0, 0.5])), "labels must"),
+        (probabilities(labels=np.array([0, 2])), "labels must lie in 0..1, got 2"),
+        (probabilities(labels=np.array([0, 1, 1])), "must have the same length, got 2 and 3"),
+        (probabilities(probs=np.array([[1.25, -0.25], [0.5, 0.5]])), "probs must not be negative"),
+        (probabilities(probs=np.array([[0.75, 0.75], [0.5, 0.5]])), "probs must sum to 1 in every row"),
+        (probabilities(labels=np.array([0, None])), "pickle"),
+        ({"labels": np.array([0])}, "'logits' or 'probs'"),
+        ({"logits": np.array([[1.0, 0.0]])}, "labels"),
+    ],
+)
+def test_bad_scores_get_one_sentence_status_2_and_no_report(arrays, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    np.savez("bad.npz", **arrays)
+    for arguments in (["evaluate", "bad.npz", "--html", "a.html", "--csv", "a.csv"], ["report", "bad.npz", "-o", "a.html"]):
+        assert message in fails(capsys, *arguments)
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.npz"]
+
+
+def test_a_truncated_file_is_refused(scores, capsys):
+    scores.write_bytes(scores.read_bytes()[:-40])
+    assert "cut short" in fails(capsys, "evaluate", str(scores))
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"logits": np.array([[3.0], [1.0]]), "labels": np.array([0, 0])},
+        {"logits": np.array([[3.0, 1.0]]), "labels": np.array([1])},
+        {"logits": np.array([[3.0, 1.0], [0.0, 1.0]]), "labels": np.array([0, 1])},
+        {"logits": np.array([[3.0, 1.0], [0.0, 1.0]]), "labels": np.array([1, 0])},
+        {"probs": np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), "labels": np.array([0, 1, 1])},
+        {"logits": np.zeros((6, 3)), "labels": np.array([0, 1, 2, 0, 1, 2])},
+        {"logits": np.array([[9.0, 1.0], [0.0, 1.0]], dtype=np.float16), "labels": np.array([0, 0], dtype=np.uint8)},
+    ],
+    ids=["one class", "one sample", "all right", "all wrong", "exactly 0 and 1", "ties", "float16"],
+)
+def test_odd_scores_get_right_numbers(arrays, tmp_path, capsys):
+    np.savez(tmp_path / "odd.npz", **arrays)
+    page = tmp_path / "page.html"
+    report = evaluated(capsys, str(tmp_path / "odd.npz"), "--calibrate-on", str(tmp_path / "odd.npz"), "--html", str(page))
+    scores = next(iter(arrays.values()))
+    assert report["metrics"]["accuracy"]["value"] == (scores.argmax(1) == arrays["labels"]).mean()
+    assert 0 <= report["metrics"]["ece"]["value"] <= 1
+    assert page.exists()
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [
+        ("resnet110", {"ece": 0.0475035083, "mce": 0.2957991822, "nll": 0.3582741489}),
+        ("resnet50", {"ece": 0.0435432540, "nll": 0.4121202855}),
+    ],
+)
+def test_evaluate_on_published_logits(network, expected, capsys):
+    if "RANKMIXUP_DATA" not in os.environ:
+        pytest.skip("RANKMIXUP_DATA names no folder of data")
+    test, val = (Path(os.environ["RANKMIXUP_DATA"]) / "logits" / f"{network}_cifar10_{split}.npz" for split in ("test", "val"))
+    assert main(["evaluate", str(test), "--calibrate-on", str(val), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    for key, value in expected.items():
+        assert report["metrics"][key]["value"] == pytest.approx(value, abs=1e-7)
+    assert report["metrics"]["ece"]["verdict"] == "miscalibrated"
+    if network == "resnet110":
+        assert report["calibration"]["parameters"]["temperature"] == pytest.approx(2.39501, abs=1e-5)
+        assert report["calibration"]["metrics"]["ece"]["value"] == pytest.approx(0.011321, abs=1e-6)
 
 
 def test_train_evaluate_and_resume(tmp_path, capsys):
@@ -84,7 +310,7 @@ def test_train_evaluate_and_resume(tmp_path, capsys):
     assert described["optimisation"]["batch_size"] == 64
     assert main(["train", "--resume", str(tmp_path / result["id"]), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == result
-    assert main(["evaluate", str(tmp_path / result["id"]), "--json"]) == 0
+    assert main(["evaluate", str(tmp_path / result["id"]), *FEW, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["metrics"]["ece"]["value"] == pytest.approx(result["metrics"]["test"]["ece"], abs=1e-6)
     assert report["calibration"]["fitted_on"] == "val"
@@ -126,8 +352,19 @@ def test_a_mixers_own_defaults_come_with_it():
         (["train", "ce", "--epochs", "0"], "epochs must be at least 1, got 0"),
         (["train", "ce", "--devices", "0"], "devices must be at least 1, got 0"),
         (["train", "--resume", "nowhere"], "nowhere must be a run directory, but it has no run.json"),
-        (["evaluate", "nothing.npz"], "nothing.npz must be an npz file, there is no such file"),
+        (["evaluate", "nothing.npz"], "there is no such file"),
         (["demo", "--seeds", "0"], "seeds must be at least 1, got 0"),
+        (["evaluate", "a.npz", "--fail-if", "ece=1"], "a condition must be KEY, < or >, a fraction"),
+        (["evaluate", "a.npz", "--fail-if", "aecee>1"], "unknown metric 'aecee'; did you mean 'aece' or 'ece'"),
+        (["evaluate", "a.npz", "--html", "no/a.html"], "no/a.html must be in a folder that exists, no does not"),
+        (["evaluate", "a.npz", "--num-bins", "0"], "--num-bins must be at least 1, got 0"),
+        (["evaluate", "a.npz", "--replicates", "0"], "--replicates must be at least 1, got 0"),
+        (["compare", "a.npz"], "compare must be given at least two runs or files, got 1"),
+        (["compare", "a.npz", "a.npz"], "compare must be given each run or file once, got a.npz twice"),
+        (["compare", "a.npz", "b.npz", "--metric", "eec"], "unknown metric 'eec'; did you mean 'ece'"),
+        (["ood", "a.npz"], "--ood must name at least one file of scores, got none"),
+        (["report", "a.npz", "--calibrate-on", "b.npz", "c.npz"], "--calibrate-on must give one file for each of 1 sources, got 2"),
+        (["report", "nothing.npz", "-o", "a.html"], "there is no such file"),
     ],
 )
 def test_wrong_requests_get_one_sentence_status_2_and_change_nothing(arguments, message, tmp_path, monkeypatch, capsys):

@@ -8,19 +8,20 @@ from typing import Annotated
 import tyro
 
 from rankmixup.cli.parsing import parse
+from rankmixup.cli.sources import spoken_warnings
 from rankmixup.errors import InvalidInput, require
 
 
 @dataclass
 class Demo:
-    """Train cross-entropy, Mixup and both RankMixup losses on embedded data; print a table, draw two figures."""
+    """Train cross-entropy, Mixup and both RankMixup losses on embedded data; print a table, draw two figures, write a page."""
 
     seeds: int = 3
     """How many runs of each method."""
     runs: Path = Path("runs")
     """Where runs are kept; finished ones are not trained again."""
     output: Path = Path("demo")
-    """Where the figures go."""
+    """Where figures and report.html go."""
     workers: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one for each core)")] = None
     """How many runs to train at once."""
     json: bool = False
@@ -41,7 +42,8 @@ def run(argv: list[str]) -> int:
     from rich.console import Console
 
     from rankmixup.experiments import DEMO_METHODS, demo_runs, train_all
-    from rankmixup.reports.demo import READING, demo_figures, demo_table
+    from rankmixup.reports.demo import READING, demo_evaluations, demo_figures, demo_table
+    from rankmixup.reports.files import write_page
     from rankmixup.runs import StoredRun
 
     planned = demo_runs(options.seeds)
@@ -62,12 +64,19 @@ def run(argv: list[str]) -> int:
     finished = {stored.run: stored for stored in train_all(todo, options.runs, workers=options.workers, on_done=report)}
     results = {DEMO_METHODS[key]: [finished[run] for run in runs] for key, runs in planned.items()}
     figures = demo_figures(results, options.output)
+    with spoken_warnings():
+        evaluations = demo_evaluations(results)
+    page = options.output / "report.html"
+    write_page(page, [runs[0] for runs in evaluations.values()], [runs[0] for runs in results.values()])
     if options.json:
         methods = {name: [stored.result for stored in runs] for name, runs in results.items()}
-        print(json.dumps({"methods": methods, "figures": [str(path) for path in figures]}))
+        evaluated = {name: [each.to_dict() for each in runs] for name, runs in evaluations.items()}
+        written = {"figures": [str(path) for path in figures], "report": str(page)}
+        print(json.dumps({"methods": methods, "evaluations": evaluated, **written}, allow_nan=False))
     else:
         console = Console()
-        console.print(demo_table(results))
+        console.print(demo_table(evaluations))
         console.print(READING)
         console.print("Figures: " + ", ".join(str(path) for path in figures), soft_wrap=True)
+        console.print(f"Report of the first seed of each method: {page}", soft_wrap=True)
     return 0

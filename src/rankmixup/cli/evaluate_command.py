@@ -3,25 +3,44 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
 from rankmixup.cli.parsing import parse
+from rankmixup.cli.sources import Metrics, OODScore, OptionalPath, open_source, read_ood, require_writable, spoken_warnings
 
 
-@dataclass
-class Evaluate:
-    """Metrics of a run's test set, or of an npz with an array `logits` or `probs` [N, K] and an array `labels` [N]."""
+@dataclass(kw_only=True)
+class Evaluate(Metrics):
+    """Metrics with intervals, noise floors and verdicts, of a run's test set or of scores from anywhere.
+
+    A file is npz, pt or safetensors with an array `logits` or `probs` [N, K] and an array `labels` [N], or a csv with a column for each
+    class and one of labels. Exit status 1 if a condition of --fail-if holds.
+    """
 
     source: tyro.conf.Positional[Path]
-    """A run directory, or an npz file."""
-    calibrate_on: Path | None = None
-    """An npz of held-out scores to fit a temperature on; a run has its own validation scores."""
+    """A run directory, or a file of scores."""
+    calibrate_on: OptionalPath = None
+    """A file of held-out scores to calibrate on; a run has its own validation scores."""
+    calibrate_with: Literal["temperature", "vector", "ensemble-temperature", "isotonic", "histogram"] = "temperature"
+    """How scores are calibrated."""
     objective: Literal["nll", "ece-grid"] = "nll"
-    """How the temperature is fitted: maximum likelihood, or the paper's grid search for the lowest ECE."""
-    num_bins: int = 15
-    """Bins of every binned metric."""
+    """How a temperature is fitted: maximum likelihood, or the paper's grid search for the lowest ECE."""
+    ood: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[NAME=]FILE ...", help_behavior_hint="(optional)")] = ()
+    """Files of scores of samples of no known class, to be told from the test samples; they need no labels."""
+    score: OODScore = "entropy"
+    """By what they are told."""
+    fail_if: tyro.conf.UseAppendAction[
+        Annotated[tuple[str, ...], tyro.conf.arg(metavar="CONDITION", help_behavior_hint="(optional, repeatable)")]
+    ] = ()
+    """As `ece>0.03` or `accuracy<0.9:high`: a metric, < or >, a fraction, and :low or :high for that end of the interval."""
+    html: OptionalPath = None
+    """Write a report of one file that opens in any browser."""
+    latex: OptionalPath = None
+    """Write the table for LaTeX."""
+    csv: OptionalPath = None
+    """Write the table as csv."""
     json: bool = False
     """Print one JSON object on standard output, and nothing else there."""
 
@@ -29,26 +48,43 @@ class Evaluate:
 def run(argv: list[str]) -> int:
     """Parse and run."""
     options = parse(Evaluate, argv, prog="rankmixup evaluate")
+    options.check()
+    require_writable(options.html, options.latex, options.csv)
 
     from rich.console import Console
 
     from rankmixup.reports import evaluate_scores
+    from rankmixup.reports.conditions import Condition, with_failures
     from rankmixup.reports.tables import evaluation_table
-    from rankmixup.runs import Scores, StoredRun
 
-    held_out, fitted_on = None, ""
-    if options.source.is_dir():
-        stored = StoredRun.open(options.source)
-        test, held_out, fitted_on = stored.predictions("test"), stored.predictions("val"), "val"
-    else:
-        test = Scores.read(options.source)
-    if options.calibrate_on is not None:
-        held_out, fitted_on = Scores.read(options.calibrate_on), options.calibrate_on.name
-    evaluation = evaluate_scores(
-        test, held_out, source=str(options.source), fitted_on=fitted_on, objective=options.objective, num_bins=options.num_bins
-    )
+    conditions = [Condition.parse(text) for text in options.fail_if]
+    source = open_source(options.source, options.from_, options.calibrate_on)
+    ood = read_ood(options.ood, options.from_)
+    with spoken_warnings():
+        evaluation = evaluate_scores(
+            source.test,
+            source.held_out,
+            source=source.name,
+            fitted_on=source.fitted_on,
+            calibrate_with=options.calibrate_with,
+            objective=options.objective,
+            ood=ood,
+            score=options.score,
+            num_bins=options.num_bins,
+            replicates=options.replicates,
+            seed=options.seed,
+        )
+    evaluation = with_failures(evaluation, conditions)
+    outputs: list[tuple[Literal["html", "latex", "csv"], Path | None]] = [
+        ("html", options.html),
+        ("latex", options.latex),
+        ("csv", options.csv),
+    ]
+    for kind, path in outputs:
+        if path is not None:
+            evaluation.save(path, kind)
     if options.json:
         print(json.dumps(evaluation.to_dict(), allow_nan=False))
     else:
         Console().print(evaluation_table(evaluation))
-    return 0
+    return 1 if evaluation.failed else 0

@@ -15,7 +15,10 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS = {
     "demo": "train four methods on embedded data and compare what they do to confidence",
     "train": "train a network with a method: rankmixup train METHOD [options]",
-    "evaluate": "metrics of a run, or of logits from anywhere",
+    "evaluate": "metrics of a run, or of logits from anywhere, with intervals and verdicts",
+    "compare": "differences between runs or files on one test set, and whether they are chance",
+    "ood": "how well unknown samples are told from test samples",
+    "report": "one HTML page about runs or files",
     "list": "list methods, mixers, models or data",
 }
 """Sub-command to one line about it; each is a module of this package with a function `run(argv) -> int`."""

@@ -1,41 +1,75 @@
-"""What the demonstration shows: one table and two figures."""
+"""What the demonstration shows: one table, two figures and a page."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from rich.table import Table
+from rich.console import Group, RenderableType
+from rich.text import Text
 
+from rankmixup.metrics.uncertainty import MISCALIBRATED, over_seeds
 from rankmixup.ops import confidence
+from rankmixup.reports.evaluation import Evaluation, Metrics, evaluate_scores
 from rankmixup.reports.figures import confidence_by_lambda_figure, reliability_figure, save_figure
-from rankmixup.reports.tables import seeds_table
+from rankmixup.reports.tables import plain_table
 from rankmixup.runs import StoredRun
 from rankmixup.runs.files import read_npz
 
-__all__ = ["READING", "demo_figures", "demo_table"]
+__all__ = ["READING", "demo_evaluations", "demo_figures", "demo_table"]
 
 READING = (
-    "ECE, T: after temperature scaling, fitted by NLL on validation. In the figures a hatched gap below the diagonal is "
-    "overconfidence, above it underconfidence; RankMixup's hypothesis holds where confidence rises with λ and raw samples "
-    "(open markers) come out on top."
+    "chance: the ECE that a perfectly calibrated model with these very confidences would show on average. A run is called "
+    "miscalibrated if fewer than 5 % of such models would show as much as it does. T: temperature, fitted by NLL on validation. "
+    "In the figures a hatched gap below the diagonal is overconfidence, above it underconfidence; RankMixup's hypothesis holds where "
+    "confidence rises with λ and raw samples (open markers) come out on top."
 )
-"""What to read from table and figures, in one line."""
+"""What to read from table and figures."""
 
 
-def demo_table(results: dict[str, list[StoredRun]]) -> Table:
-    """Mean and standard deviation over seeds, in percent."""
-    keys = {"accuracy": "accuracy", "ECE": "ece", "AECE": "aece", "OE": "oe", "UE": "ue"}
-    rows: dict[str, Sequence[Sequence[float]]] = {}
-    for name, stored in results.items():
-        test = [run.result["metrics"]["test"] for run in stored]
-        scaled = [run.result["temperature"]["nll"]["test"]["ece"] for run in stored]
-        rows[name] = [*([metrics[key] for metrics in test] for key in keys.values()), scaled]
-    seeds = max(len(stored) for stored in results.values())
-    return seeds_table(
-        "digits, test set, %, " + (f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "one seed"),
-        [*keys, "ECE, T"],
-        rows,
-    )
+def demo_evaluations(results: dict[str, list[StoredRun]]) -> dict[str, list[Evaluation]]:
+    """Each run on its test set, before and after a temperature fitted on its validation set."""
+    return {
+        name: [
+            evaluate_scores(run.predictions("test"), run.predictions("val"), source=f"{name}, seed {run.run.seed}", fitted_on="val")
+            for run in stored
+        ]
+        for name, stored in results.items()
+    }
+
+
+def demo_table(evaluations: dict[str, list[Evaluation]]) -> RenderableType:
+    """Each method before and after temperature scaling: means over seeds, the interval of ECE, chance and verdict."""
+    seeds = max(len(each) for each in evaluations.values())
+    title = f"digits, test set, %, mean and 95 % interval over {seeds} seeds" if seeds > 1 else "digits, test set, %, one seed"
+    table = plain_table("method", "accuracy", "ECE", "interval", "chance", "OE", "UE", "verdict")
+    for name, runs in evaluations.items():
+        table.add_row(name, *_cells([each.metrics for each in runs]))
+        table.add_row("  with T", *_cells([(each.calibration or {})["metrics"] for each in runs]), end_section=True)
+    return Group(Text(title, style="bold"), table)
+
+
+def _cells(runs: list[Metrics]) -> list[str]:
+    def values(key: str) -> list[float]:
+        return [(metrics[key] or {})["value"] for metrics in runs]
+
+    eces = [metrics["ece"] or {} for metrics in runs]
+    over = over_seeds(values("ece"))
+    # One seed has no spread; what it has is the interval over its test samples.
+    low, high = (over.low, over.high) if over.low is not None and over.high is not None else (eces[0]["low"], eces[0]["high"])
+    beyond = sum(ece["verdict"] == MISCALIBRATED for ece in eces)
+    verdict = eces[0]["verdict"] if beyond in (0, len(runs)) else f"miscalibrated in {beyond} of {len(runs)} seeds"
+    return [
+        _mean(values("accuracy")),
+        _mean(values("ece")),
+        f"{100 * max(0.0, low):.1f} to {100 * high:.1f}",
+        _mean([ece["floor"]["mean"] for ece in eces]),
+        _mean(values("oe")),
+        _mean(values("ue")),
+        verdict,
+    ]
+
+
+def _mean(values: list[float]) -> str:
+    return f"{100 * sum(values) / len(values):.1f}"
 
 
 def demo_figures(results: dict[str, list[StoredRun]], output: Path) -> list[Path]:

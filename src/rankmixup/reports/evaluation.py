@@ -1,8 +1,10 @@
 """Everything there is to say about one set of scores."""
 
+import dataclasses
 import math
-import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -12,11 +14,13 @@ from torch import Tensor
 
 from rankmixup import random
 from rankmixup.errors import require
-from rankmixup.metrics import all_metrics, ece_noise_floor
-from rankmixup.posthoc import TemperatureScaling
+from rankmixup.metrics.ood import OODKind
+from rankmixup.metrics.uncertainty import metric_uncertainty
+from rankmixup.posthoc import CALIBRATORS, Calibrator, TemperatureScaling
+from rankmixup.reports.ood import detect_all
 from rankmixup.runs import Scores
 
-__all__ = ["Evaluation", "evaluate", "evaluate_scores"]
+__all__ = ["KEYS", "Evaluation", "evaluate", "evaluate_scores", "metric_entries", "plain"]
 
 Array = Tensor | NDArray[np.generic]
 """What comes from anywhere."""
@@ -26,6 +30,9 @@ KEYS = (
     *("smooth_ece", "debiased_ece", "ks", "aurc", "eaurc", "auroc_correct"),
 )
 """The contract's metric keys, in the order in which they are shown; what is not computed is null."""
+Objective = Literal["nll", "ece-grid"]
+FileKind = Literal["html", "json", "csv", "latex", "markdown"]
+Metrics = dict[str, dict[str, Any] | None]
 
 
 @dataclass(frozen=True)
@@ -35,23 +42,30 @@ class Evaluation:
     source: str
     n: int
     num_classes: int
-    metrics: dict[str, dict[str, Any] | None]
-    calibration: dict[str, Any] | None
+    metrics: Metrics
+    """For each key value, low, high, floor, p_value and verdict; None for what is not defined on these scores."""
+    calibration: dict[str, Any] | None = None
+    ood: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failed: tuple[str, ...] = ()
+    """The conditions of `--fail-if` that tripped."""
+    test: Scores | None = field(default=None, repr=False, compare=False)
+    """The scores themselves, from which figures are drawn; so are the next two."""
+    calibrated: Scores | None = field(default=None, repr=False, compare=False)
+    ood_scores: dict[str, Scores] = field(default_factory=dict, repr=False, compare=False)
+    num_bins: int = 15
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON that `rankmixup evaluate --json` prints."""
-        return _finite(
-            {
-                "schema": 1,
-                "source": self.source,
-                "n": self.n,
-                "num_classes": self.num_classes,
-                "metrics": self.metrics,
-                "calibration": self.calibration,
-                "ood": {},
-                "failed": [],
-            }
-        )
+        return {
+            "schema": 1,
+            "source": self.source,
+            "n": self.n,
+            "num_classes": self.num_classes,
+            "metrics": plain(self.metrics),
+            "calibration": plain(self.calibration),
+            "ood": plain(self.ood),
+            "failed": list(self.failed),
+        }
 
     def value(self, key: str, *, calibrated: bool = False) -> float:
         """One metric's value."""
@@ -61,6 +75,12 @@ class Evaluation:
         require(entry is not None, f"metric {key!r} must be one that was computed: {', '.join(k for k, v in metrics.items() if v)}")
         assert entry is not None
         return float(entry["value"])
+
+    def save(self, path: str | Path, kind: FileKind | None = None) -> Path:
+        """Write a report; without `kind` the suffix says which: .html, .json, .csv, .tex or .md."""
+        from rankmixup.reports.files import write_evaluation
+
+        return write_evaluation(self, Path(path), kind)
 
     def __str__(self) -> str:
         from rankmixup.reports.tables import evaluation_table, to_text
@@ -73,32 +93,43 @@ def evaluate(
     target: Array,
     *,
     calibrate_on: tuple[Array, Array] | None = None,
-    objective: Literal["nll", "ece-grid"] = "nll",
+    objective: Objective = "nll",
     num_bins: int = 15,
     from_logits: bool = True,
+    calibrate_with: str = "temperature",
+    ood: Mapping[str, Array] | None = None,
+    score: OODKind = "entropy",
+    replicates: int = 1000,
+    seed: int = 0,
+    source: str = "scores",
 ) -> Evaluation:
-    """Metrics of test scores [N, K], and of the same scores after a temperature fitted on `calibrate_on=(logits, labels)`.
+    """Metrics of test scores with intervals and noise floors, and of the same scores after calibration on `calibrate_on=(logits, labels)`.
 
-    Tensors or numpy arrays; with `from_logits=False` both are probabilities.
+    Tensors or numpy arrays; with `from_logits=False` all of them are probabilities. `ood` names scores of out-of-distribution samples
+    to be told from the test samples by `score`.
 
     >>> import torch
     >>> report = evaluate(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
     >>> report.value("accuracy")
     0.5
     """
-    held_out = None if calibrate_on is None else _scores(*calibrate_on, from_logits)
-    return evaluate_scores(_scores(logits, target, from_logits), held_out, objective=objective, num_bins=num_bins)
+    return evaluate_scores(
+        _scores(logits, target, from_logits),
+        None if calibrate_on is None else _scores(*calibrate_on, from_logits),
+        source=source,
+        calibrate_with=calibrate_with,
+        objective=objective,
+        # Labels of samples of no class have no meaning and are never looked at.
+        ood={name: _scores(each, torch.zeros(len(each), dtype=torch.long), from_logits) for name, each in (ood or {}).items()},
+        score=score,
+        num_bins=num_bins,
+        replicates=replicates,
+        seed=seed,
+    )
 
 
 def _scores(scores: Array, target: Array, from_logits: bool) -> Scores:
     return Scores(torch.as_tensor(scores), torch.as_tensor(target), from_logits)
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no infinity: an infinite NLL (a probability of 0 for what was right) is null there."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def evaluate_scores(
@@ -107,39 +138,71 @@ def evaluate_scores(
     *,
     source: str = "scores",
     fitted_on: str = "calibrate_on",
-    objective: Literal["nll", "ece-grid"] = "nll",
+    calibrate_with: str = "temperature",
+    objective: Objective = "nll",
+    ood: Mapping[str, Scores] | None = None,
+    score: OODKind = "entropy",
     num_bins: int = 15,
+    replicates: int = 1000,
+    seed: int = 0,
 ) -> Evaluation:
     """As `evaluate`, for scores that know what they are."""
-    calibration = None
+    require(replicates >= 1, f"replicates must be at least 1, got {replicates}")
+    classes = test.scores.shape[1]
+    calibrated, calibration = None, None
     if held_out is not None:
-        require(
-            held_out.scores.shape[1] == test.scores.shape[1],
-            f"held-out and test scores must have the same classes, got {held_out.scores.shape[1]} and {test.scores.shape[1]}",
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what there is to warn of is in `converged`, which the table shows
-            scaling = TemperatureScaling(objective, num_bins).fit(held_out.logits, held_out.labels)
-        assert scaling.report_ is not None
+        others = held_out.scores.shape[1]
+        require(others == classes, f"held-out and test scores must have the same number of classes, got {others} and {classes}")
+        calibrator = _calibrator(calibrate_with, objective, num_bins).fit(held_out.logits, held_out.labels, split=fitted_on)
+        calibrated = Scores(calibrator.transform(test.logits), test.labels)
+        report = calibrator.report_
         calibration = {
-            "method": "temperature",
-            "objective": objective,
-            "parameters": scaling.report_.parameters,
-            "converged": scaling.report_.converged,
+            "method": report.method,
+            "objective": report.objective,
+            "parameters": report.parameters,
+            "converged": report.converged,
             "fitted_on": fitted_on,
-            "metrics": _entries(Scores(scaling.transform(test.logits), test.labels), num_bins),
+            "samples": report.samples,
+            "same_data": calibrator.fitted_on_same(test.logits),
+            "verdict": report.verdict,
+            "metrics": metric_entries(calibrated, num_bins=num_bins, replicates=replicates, seed=seed),
         }
-    return Evaluation(source, len(test), test.scores.shape[1], _entries(test, num_bins), calibration)
+    detection = detect_all(test, ood or {}, score, replicates=replicates, seed=seed)
+    metrics = metric_entries(test, num_bins=num_bins, replicates=replicates, seed=seed)
+    return Evaluation(source, len(test), classes, metrics, calibration, detection, (), test, calibrated, dict(ood or {}), num_bins)
 
 
-def _entries(scores: Scores, num_bins: int) -> dict[str, dict[str, Any] | None]:
-    values = all_metrics(scores.scores, scores.labels, num_bins=num_bins, from_logits=scores.from_logits)
-    entries: dict[str, dict[str, Any] | None] = dict.fromkeys(KEYS)
-    for key, value in values.items():
-        entries[key] = {"value": value, "low": None, "high": None, "floor": None, "p_value": None, "verdict": None}
-    floor = ece_noise_floor(scores.probs.amax(dim=1), values["ece"], random.stream(0, "noise floor"), num_bins=num_bins)
-    verdict = "not distinguishable from calibrated" if floor.p_value >= 0.05 else "miscalibrated"
-    ece = entries["ece"]
-    assert ece is not None
-    ece |= {"floor": {"mean": floor.mean, "low": floor.low, "high": floor.high}, "p_value": floor.p_value, "verdict": verdict}
-    return entries
+def metric_entries(scores: Scores, *, num_bins: int = 15, replicates: int = 1000, seed: int = 0) -> Metrics:
+    """Value, interval, floor, p-value and verdict of each metric; None where it is not defined on these scores."""
+    rng = random.stream(seed, "uncertainty")
+    found = metric_uncertainty(
+        scores.scores, scores.labels, from_logits=scores.from_logits, num_bins=num_bins, replicates=replicates, rng=rng
+    )
+    return {key: _entry(found[key]) if key in found else None for key in KEYS}
+
+
+def _calibrator(name: str, objective: Objective, num_bins: int) -> Calibrator:
+    kind = CALIBRATORS[name]
+    if issubclass(kind, TemperatureScaling):
+        return kind(objective, num_bins)
+    require(objective == "nll", f"objective must be 'nll' for any calibrator but temperature, got {objective!r} for {name!r}")
+    return kind()
+
+
+def _entry(found: Any) -> dict[str, Any]:
+    floor = found.floor and {"mean": found.floor.mean, "low": found.floor.low, "high": found.floor.high}
+    head = {"value": found.value, "low": found.low, "high": found.high}
+    return {**head, "floor": floor, "p_value": found.p_value, "verdict": found.verdict}
+
+
+def plain(data: Any) -> Any:
+    """JSON data; null for what is no finite number."""
+    if isinstance(data, Mapping):
+        return {str(key): plain(value) for key, value in data.items()}
+    if dataclasses.is_dataclass(data) and not isinstance(data, type):
+        return plain(vars(data))
+    if isinstance(data, (list, tuple)):
+        return [plain(value) for value in data]
+    if hasattr(data, "tolist"):
+        return plain(data.tolist())
+    return None if isinstance(data, float) and not math.isfinite(data) else data

@@ -1,66 +1,173 @@
 """Tables for people: rich in a terminal, the same in plain text; percent, where programs get fractions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
+from rankmixup.reports.comparison import ComparisonReport
 from rankmixup.reports.evaluation import KEYS, Evaluation
 
-__all__ = ["TITLES", "evaluation_table", "listing", "seeds_table", "to_text"]
+__all__ = [
+    "NO_PERCENT",
+    "TITLES",
+    "comparison_table",
+    "evaluation_table",
+    "listing",
+    "ood_table",
+    "plain_table",
+    "shown",
+    "shown_p_value",
+    "shown_range",
+    "to_text",
+]
 
-TITLES = {"accuracy": "accuracy", "nll": "NLL", "brier": "Brier", "ece": "ECE", "aece": "AECE", "mce": "MCE", "oe": "OE", "ue": "UE"}
+TITLES = {
+    "accuracy": "accuracy",
+    "top5_accuracy": "top-5 accuracy",
+    "nll": "NLL",
+    "brier": "Brier",
+    "ece": "ECE",
+    "ece_l2": "ECE, L2",
+    "mce": "MCE",
+    "aece": "AECE",
+    "classwise_ece": "classwise ECE",
+    "classwise_ece_sum": "classwise sum",
+    "oe": "OE",
+    "ue": "UE",
+    "smooth_ece": "smooth ECE",
+    "debiased_ece": "debiased ECE",
+    "ks": "KS error",
+    "aurc": "AURC",
+    "eaurc": "E-AURC",
+    "auroc_correct": "AUROC, correct",
+    "auroc": "AUROC",
+    "aupr_in": "AUPR, in",
+    "aupr_out": "AUPR, out",
+    "fpr95": "FPR at 95 %",
+}
 """How people call each metric."""
+NO_PERCENT = frozenset({"nll", "brier"})
+"""Metrics that are no fraction of anything."""
+_READING = (
+    "interval: 95 % confidence. by chance: what 95 % of perfectly calibrated models with these very confidences "
+    "would show; p: how often one would show at least this value."
+)
 
 
-def evaluation_table(evaluation: Evaluation) -> Table:
-    """One row for each metric, before and after calibration."""
-    table = Table(title=f"{evaluation.source}: {evaluation.n:,} samples, {evaluation.num_classes} classes", title_justify="left")
-    table.add_column("metric")
-    table.add_column("value", justify="right")
+def shown(key: str, value: float | None, *, sign: bool = False) -> str:
+    """A metric's value as a table shows it: percent, but for NLL and Brier.
+
+    >>> shown("ece", 0.04750), shown("nll", 0.35827), shown("ece", None), shown("ece", 0.01, sign=True)
+    ('4.75', '0.3583', '', '+1.00')
+    """
+    if value is None:
+        return ""
+    plus = "+" if sign else ""
+    return f"{value:{plus}.4f}" if key in NO_PERCENT else f"{100 * value:{plus}.2f}"
+
+
+def shown_range(key: str, entry: Mapping[str, Any] | None, *, sign: bool = False) -> str:
+    """`low to high`, or nothing where there is none."""
+    if not entry or entry.get("low") is None or entry.get("high") is None:
+        return ""
+    return f"{shown(key, entry['low'], sign=sign)} to {shown(key, entry['high'], sign=sign)}"
+
+
+def shown_p_value(p_value: float | None) -> str:
+    """Three decimals, or `<0.001`."""
+    if p_value is None:
+        return ""
+    return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
+def evaluation_table(evaluation: Evaluation) -> RenderableType:
+    """Value, interval, chance and verdict of each metric; the same after calibration, and OOD detection, where there are any."""
+    head = f"{evaluation.source}: {evaluation.n:,} samples, {evaluation.num_classes} classes"
+    parts: list[RenderableType] = [Text(head, style="bold"), _metrics_table(evaluation.metrics)]
     calibration = evaluation.calibration
     if calibration:
-        temperature = calibration["parameters"]["temperature"]
-        state = "" if calibration["converged"] else ", no optimum"
-        table.add_column(f"after T = {temperature:.3f}\n({calibration['objective']}, {calibration['fitted_on']}{state})", justify="right")
-    table.add_column("noise floor", justify="right")
-    table.add_column("verdict")
+        parts += [Text(f"\n{_calibration_title(calibration)}", style="bold"), _metrics_table(calibration["metrics"])]
+    parts += [Text(f"\n{_READING}")]
+    if calibration and calibration["same_data"]:
+        parts += [Text("Calibrated and evaluated on the same data: after calibration all is better than it would be on new data.")]
+    if calibration and not calibration["converged"]:
+        parts += [Text(f"The fit of {calibration['method']} {calibration['verdict']}.")]
+    if evaluation.ood:
+        parts += [ood_table(evaluation.ood)]
+    parts += [Text(f"failed: {condition}") for condition in evaluation.failed]
+    return Group(*parts)
+
+
+def _calibration_title(calibration: Mapping[str, Any]) -> str:
+    temperature = calibration["parameters"].get("temperature")
+    what = f"temperature T = {temperature:.4g}" if isinstance(temperature, float) else calibration["method"]
+    return f"after {what} ({calibration['objective']}), fitted on {calibration['fitted_on']}"
+
+
+def _metrics_table(metrics: Mapping[str, Mapping[str, Any] | None]) -> Table:
+    table = plain_table("metric", "value", "interval", "by chance", "p", "verdict")
     for key in KEYS:
-        entry = evaluation.metrics[key]
-        if entry is None:
-            continue
-        cells = [TITLES.get(key, key), _shown(key, entry)]
-        if calibration:
-            cells.append(_shown(key, calibration["metrics"][key]))
-        floor = entry["floor"]
-        cells.append(f"{100 * floor['mean']:.2f} ({100 * floor['low']:.2f} to {100 * floor['high']:.2f})" if floor else "")
-        table.add_row(*cells, f"{entry['verdict']} (p = {entry['p_value']:.3f})" if entry["verdict"] else "")
+        entry = metrics[key]
+        if entry is not None:
+            unit = "" if key in NO_PERCENT else " %"
+            numbers = (shown(key, entry["value"]) + unit, shown_range(key, entry), shown_range(key, entry["floor"]))
+            table.add_row(TITLES[key], *numbers, shown_p_value(entry["p_value"]), entry["verdict"] or "")
     return table
 
 
-def _shown(key: str, entry: dict[str, Any]) -> str:
-    return f"{entry['value']:.4f}" if key in ("nll", "brier") else f"{100 * entry['value']:.2f} %"
+def ood_table(ood: Mapping[str, Mapping[str, Any]]) -> RenderableType:
+    """How well each set of unknown samples is told from the test samples."""
+    parts: list[RenderableType] = []
+    for name, found in ood.items():
+        title = f"{name}: {found['n']:,} unknown samples, told by {found['score']}"
+        table = plain_table("metric", "value", "interval")
+        for key, entry in found["metrics"].items():
+            table.add_row(TITLES.get(key, key), shown(key, entry["value"]), shown_range(key, entry))
+        parts += [Text(f"\n{title}", style="bold"), table]
+    return Group(*parts)
 
 
-def seeds_table(title: str, columns: Sequence[str], rows: dict[str, Sequence[Sequence[float]]]) -> Table:
-    """Mean and spread over seeds: one row for each method, one list of fractions for each column."""
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False, collapse_padding=True)
-    table.add_column("method", no_wrap=True)
-    for column in columns:
-        table.add_column(column, justify="right", no_wrap=True, min_width=8)
-    for name, cells in rows.items():
-        table.add_row(name, *[_mean_and_spread(values) for values in cells])
+def comparison_table(report: ComparisonReport) -> RenderableType:
+    """A table for each metric: value and interval of each model, and its difference to the baseline."""
+    parts: list[RenderableType] = []
+    # Folders say nothing where the names below them differ.
+    names = {name: name.rstrip("/").rpartition("/")[2] for name in report.models}
+    if len(set(names.values())) < len(names):
+        names = {name: name for name in report.models}
+    for key in dict.fromkeys((report.metric, "accuracy")):
+        title = f"{TITLES[key]}{'' if key in NO_PERCENT else ', %'}: {report.n:,} samples, baseline {names[report.baseline]}"
+        table = plain_table("model", "value", "interval", "difference", "its interval", "p", "verdict")
+        for name, entries in report.models.items():
+            entry = entries[key]
+            difference = entry["difference"]
+            cells: list[RenderableType] = [Text(names[name], overflow="fold"), shown(key, entry["value"]), shown_range(key, entry)]
+            if difference is not None:
+                cells += [shown(key, difference["value"], sign=True), shown_range(key, difference, sign=True)]
+                cells += [shown_p_value(difference["p_holm"]), difference["verdict"]]
+            table.add_row(*cells)
+        parts += [Text(title, style="bold"), table, Text()]
+    tests = "McNemar's test" if report.metric == "accuracy" else "paired bootstrap; of accuracy McNemar's test"
+    parts.append(Text(f"interval: 95 % confidence. p: of no difference ({tests}), corrected by Holm over all shown here."))
+    return Group(*parts)
+
+
+def plain_table(*headings: str) -> Table:
+    """An empty table in which numbers are never cut and words wrap."""
+    table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
+    for heading in headings:
+        wraps = heading in ("model", "verdict")
+        table.add_column(
+            heading,
+            justify="left" if wraps or heading in ("metric", "method") else "right",
+            no_wrap=not wraps,
+            overflow="fold" if wraps else "ellipsis",
+            min_width=10 if heading == "verdict" else None,  # the longest word of "no difference shown"
+        )
     return table
-
-
-def _mean_and_spread(values: Sequence[float]) -> str:
-    mean = sum(values) / len(values)
-    if len(values) == 1:
-        return f"{100 * mean:.1f}"
-    deviation = (sum((value - mean) ** 2 for value in values) / (len(values) - 1)) ** 0.5
-    return f"{100 * mean:.1f} ±{100 * deviation:.1f}"
 
 
 def listing(kind: str, summaries: dict[str, str]) -> Table:
@@ -73,7 +180,7 @@ def listing(kind: str, summaries: dict[str, str]) -> Table:
     return table
 
 
-def to_text(table: Table, width: int = 110) -> str:
+def to_text(table: RenderableType, width: int = 110) -> str:
     """A table as plain text."""
     console = Console(width=width, no_color=True, highlight=False)
     with console.capture() as capture:

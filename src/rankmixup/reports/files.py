@@ -1,0 +1,115 @@
+"""Evaluations as files: a page, or a table for LaTeX, spreadsheets, Markdown and programs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from rankmixup.errors import InvalidInput, require
+from rankmixup.reports.entry import ReportEntry, run_protocol
+from rankmixup.reports.evaluation import KEYS, Evaluation, FileKind, Metrics
+from rankmixup.reports.export import Cell, DataTable, to_csv, to_latex, to_markdown
+from rankmixup.reports.tables import TITLES, shown, shown_p_value, shown_range
+from rankmixup.runs import StoredRun
+from rankmixup.runs.files import read_npz, write_atomic, write_json
+
+__all__ = ["write_evaluation", "write_page"]
+
+_SUFFIXES: dict[str, FileKind] = {".html": "html", ".json": "json", ".csv": "csv", ".tex": "latex", ".md": "markdown"}
+
+
+def write_evaluation(evaluation: Evaluation, path: Path, kind: FileKind | None = None) -> Path:
+    """Write one evaluation; without `kind` the suffix of `path` says which."""
+    if kind is None and path.suffix not in _SUFFIXES:
+        raise InvalidInput(f"a report's suffix must be one of {', '.join(_SUFFIXES)}, got {path.name!r}")
+    require(path.parent.is_dir(), f"{path} must be in a folder that exists, {path.parent} does not")
+    match kind or _SUFFIXES[path.suffix]:
+        case "html":
+            write_page(path, [evaluation])
+        case "json":
+            write_json(path, evaluation.to_dict())
+        case "csv":
+            _write_text(path, to_csv(_for_programs(evaluation)))
+        case "latex":
+            _write_text(path, to_latex(_for_people(evaluation)))
+        case "markdown":
+            _write_text(path, to_markdown(_for_people(evaluation)))
+    return path
+
+
+def write_page(path: Path, evaluations: Sequence[Evaluation], runs: Sequence[StoredRun | None] = ()) -> None:
+    """One HTML page about all evaluations; `runs` are where they come from, in the same order."""
+    from rankmixup.reports.html import write_report
+
+    stored = runs or [None] * len(evaluations)
+    entries = [_entry(evaluation, run) for evaluation, run in zip(evaluations, stored, strict=True)]
+    write_report(entries, path, num_bins=evaluations[0].num_bins if evaluations else 15)
+
+
+def _entry(evaluation: Evaluation, run: StoredRun | None) -> ReportEntry:
+    if evaluation.test is None:
+        raise InvalidInput(f"a page must be made from an evaluation that holds its scores, {evaluation.source!r} does not")
+    mixed = None
+    if run is not None and run.predictions_path("mixed").is_file():
+        arrays = read_npz(run.predictions_path("mixed"), "logits", "lam")
+        mixed = torch.from_numpy(arrays["logits"]), torch.from_numpy(arrays["lam"])
+    return ReportEntry(
+        evaluation.source,
+        evaluation,
+        evaluation.test,
+        evaluation.calibrated,
+        class_names=evaluation.test.class_names,
+        protocol={} if run is None else run_protocol(run),
+        mixed=mixed,
+        ood=evaluation.ood_scores,
+    )
+
+
+def _stages(evaluation: Evaluation) -> list[tuple[str, Metrics]]:
+    """Metrics before and, if there was one, after calibration."""
+    calibration = evaluation.calibration
+    return [("before", evaluation.metrics), *([(f"after {calibration['method']}", calibration["metrics"])] if calibration else [])]
+
+
+def _for_programs(evaluation: Evaluation) -> DataTable:
+    """Fractions with all their digits."""
+    rows: list[list[Cell]] = []
+    for stage, metrics in _stages(evaluation):
+        for key in KEYS:
+            entry = metrics[key]
+            if entry is not None:
+                floor = entry["floor"] or {}
+                numbers = [entry[name] for name in ("value", "low", "high")] + [floor.get(name) for name in ("mean", "low", "high")]
+                rows.append([evaluation.source, stage, key, *numbers, entry["p_value"], entry["verdict"]])
+    for name, found in evaluation.ood.items():
+        rows += [
+            [evaluation.source, f"ood {name} by {found['score']}", key, entry["value"], entry["low"], entry["high"], *[None] * 5]
+            for key, entry in found["metrics"].items()
+        ]
+    columns = ["source", "stage", "metric", "value", "low", "high", "floor_mean", "floor_low", "floor_high", "p_value", "verdict"]
+    return DataTable(columns, rows)
+
+
+def _for_people(evaluation: Evaluation) -> DataTable:
+    """Percent, but for NLL and Brier; a column of each kind before and after calibration."""
+    stages = _stages(evaluation)
+    columns = ["metric, % but NLL and Brier"]
+    for stage, _ in stages:
+        columns += [f"{name}, {stage}" if len(stages) > 1 else name for name in ("value", "95 % interval", "by chance", "p", "verdict")]
+    rows: list[list[Cell]] = []
+    for key in KEYS:
+        row: list[Cell] = [TITLES[key]]
+        for _, metrics in stages:
+            entry = metrics[key]
+            if entry is None:
+                row += [None] * 5
+            else:
+                numbers = (shown(key, entry["value"]), shown_range(key, entry), shown_range(key, entry["floor"]))
+                row += [*numbers, shown_p_value(entry["p_value"]), entry["verdict"]]
+        if any(cell is not None for cell in row[1:]):
+            rows.append(row)
+    return DataTable(columns, rows)
+
+
+def _write_text(path: Path, text: str) -> None:
+    write_atomic(path, (text.rstrip("\n") + "\n").encode())

@@ -2,7 +2,7 @@ import platform
 
 import torch
 
-from benchmarks import methods, metrics, training_step
+from benchmarks import methods, metrics, posthoc, training_step, uncertainty
 from rankmixup.training import keep_freed_memory
 
 kept = "freed memory kept, as in rankmixup train" if keep_freed_memory() else "freed memory returned"
@@ -13,3 +13,7 @@ print("\nEvery method:")
 print("\n".join(methods.main()))
 print("\nMetrics:")
 print("\n".join(metrics.main()))
+print("\nUncertainty of metrics:")
+print("\n".join(uncertainty.main()))
+print("\nTemperature scaling, 50,000 x 1000:")
+print("\n".join(posthoc.main()))

@@ -1,11 +1,11 @@
-"""What metrics cost beside the least that any of them must do, and beside torchmetrics; and what streaming keeps."""
+"""What metrics cost beside the least that any of them must do, and beside other libraries; and what streaming keeps."""
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torchmetrics.functional.classification import multiclass_calibration_error
 
+from benchmarks.peers import calibration_errors
 from benchmarks.timing import interleaved, line
 from rankmixup import functional as F
 from rankmixup import metrics, random
@@ -41,13 +41,14 @@ def calibration_error(sharpness: float, repeats: int) -> list[str]:
         "ECE": lambda: F.expected_calibration_error(probs, target),
     }
     median = interleaved(steps, repeats)
-    theirs = interleaved({"torchmetrics": lambda: multiclass_calibration_error(probs, target, CLASSES, 15), "ECE": steps["ECE"]}, 3, 1)
+    peers = calibration_errors(probs, target)
+    beside = interleaved({**peers, "ECE": steps["ECE"]}, 3, 1)
     accuracy = F.accuracy(probs, target).item()
     return [
         f"      {ROWS:,} x {CLASSES} probabilities, accuracy {accuracy:.2f}",
-        *(f"      {1000 * seconds:7.1f} ms  {name}" for name, seconds in {**median, "torchmetrics": theirs["torchmetrics"]}.items()),
+        *(f"      {1000 * seconds:7.1f} ms  {name}" for name, seconds in {**beside, **median}.items()),
         line("ECE, input check included, over probs.max(1)", median["ECE"] / median["probs.max(1)"], 1.3),
-        line("ECE over torchmetrics' multiclass_calibration_error", theirs["ECE"] / theirs["torchmetrics"], 1.0),
+        *(line(f"ECE over that of {name}", beside["ECE"] / beside[name], 1.0) for name in peers),
     ]
 
 

@@ -1,8 +1,7 @@
 """What a metric accepts: scores `[N, K]` that are said to be probabilities or logits, never guessed, and labels `[N]`."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from typing import NoReturn, TypeVar
 
 import torch
@@ -19,16 +18,14 @@ T = TypeVar("T")
 _SUM_TOLERANCE = 1e-3
 """How far a row of probabilities may be from 1: half-precision softmaxes over many classes reach about this."""
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 21
 """Scores in one chunk: small enough to stay in cache while it is checked and used, large enough to hide Python."""
 
 
 def over_rows(figures: Callable[[Rows], T], scores: Tensor, target: Tensor, *, from_logits: bool) -> list[T]:
     """What `figures` makes of each chunk of rows, in order; each is checked just before, while it is read into the cache anyway.
 
-    Refuses, in one sentence, scores and labels from which no right number can be computed. Chunks are shared by as many
-    threads as torch would use. It would share every single operation instead: on small chunks that is mostly waiting,
-    and on a busy machine nothing else.
+    Refuses, in one sentence, scores and labels from which no right number can be computed.
     """
     _check_shapes(scores, target, "logits" if from_logits else "probs")
     scores, target = scores.detach(), target.detach().long()
@@ -40,23 +37,12 @@ def over_rows(figures: Callable[[Rows], T], scores: Tensor, target: Tensor, *, f
         looks_like_probs = _check_part(part, start, from_logits)
         return looks_like_probs, figures(Rows(part, target[start : start + size], from_logits))
 
-    results = _in_threads(one, range(0, len(scores), size), torch.get_num_threads() if scores.device.type == "cpu" else 1)
+    results = [one(start) for start in range(0, len(scores), size)]
     if from_logits and all(looks_like_probs for looks_like_probs, _ in results):
         # Rows of a single 1 among zeros are as likely logits written by hand.
         one_hot = bool(((scores == 0) | (scores == 1)).all())
         require(one_hot, "logits must not be probabilities, but every row lies in [0, 1] and sums to 1")
     return [figure for _, figure in results]
-
-
-def _in_threads(function: Callable[[int], T], items: Sequence[int], threads: int) -> list[T]:
-    if threads == 1 or len(items) == 1:
-        return [function(item) for item in items]
-    try:
-        # torch keeps the number for each thread that exists, and one more for those to come, which is put back.
-        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            return list(pool.map(function, items))
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _check_part(part: Tensor, start: int, from_logits: bool) -> bool:

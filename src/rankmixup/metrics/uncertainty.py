@@ -151,7 +151,7 @@ def _floors(samples: Samples, values: dict[str, float | None], replicates: int, 
         ks.append(residual.cumsum(dim=1)[:, samples.ends].abs().amax(dim=1) / size)
         grid = torch.zeros(len(draws), _SMOOTH_STEPS + 1, dtype=torch.float64)
         grid.index_add_(1, cells, residual * (1 - share)).index_add_(1, cells + 1, residual * share)
-        smooth.append(smooth_from_grid(grid, size))
+        smooth.append(smooth_from_grid(grid, size, tolerance=1e-6))
     width, mass = torch.cat(right).split(bins, dim=1)
     count, total = samples.width.sum(dim=0), samples.confidence @ samples.width
     calibrated = Bins(count.expand_as(width), total.expand_as(width), width)

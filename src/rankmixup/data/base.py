@@ -1,29 +1,71 @@
-"""What a data set is to the rest: three splits in memory, and where each sample came from."""
+"""What a data set is to the rest: three splits, how their images become a network's input, and where each sample came from."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from rankmixup.config import Configured, content_hash
 from rankmixup.errors import require
 from rankmixup.registry import Registry
 
-__all__ = ["DataSource", "Dataset", "Split", "register"]
+__all__ = ["DataSource", "Dataset", "ImageFiles", "Images", "Split", "View", "register"]
 
 _registry: "Registry[type[DataSource]]" = Registry("data set", "rankmixup.data")
 register = _registry.register
 
 
 @dataclass(frozen=True)
+class ImageFiles:
+    """Images that stay on disk and are decoded when they are needed."""
+
+    folder: Path
+    names: tuple[str, ...]
+    """Paths below `folder`."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, where: Int[Tensor, " M"]) -> "ImageFiles":
+        return ImageFiles(self.folder, tuple(self.names[i] for i in where.tolist()))
+
+
+Images = Tensor | ImageFiles
+"""Bytes [N, C, H, W] in memory or memory-mapped, floats [N, C, H, W] that are a network's input as they are, or files."""
+
+
+@dataclass(frozen=True)
+class View:
+    """How images of a data set become a network's input: bytes / 255, minus `mean`, by `std`; and what training adds to it."""
+
+    image_size: int
+    """Height and width of the input."""
+    mean: tuple[float, ...]
+    """Mean of each channel; with one number for each, they say how many channels there are."""
+    std: tuple[float, ...]
+    """Standard deviation of each channel."""
+    augment: Literal["none", "crop", "resized-crop"] = "none"
+    """crop: a random one out of the image padded with `padding` zeros; resized-crop: ImageNet's, of random area and shape."""
+    padding: int = 4
+    """Zeros around the image before a random crop, put there before normalisation."""
+    flip: bool = False
+    """Whether training images are mirrored at random."""
+
+    @property
+    def in_channels(self) -> int:
+        """Number of colour channels."""
+        return len(self.mean)
+
+
+@dataclass(frozen=True)
 class Split:
     """Samples of one split."""
 
-    x: Float[Tensor, "N C H W"]
+    x: Images
     y: Int[Tensor, " N"]
     source: Int[Tensor, " N"]
     """Position of each sample in the set that the splits were cut from."""
@@ -34,6 +76,9 @@ class Split:
     def __len__(self) -> int:
         return len(self.y)
 
+    def __getitem__(self, where: Int[Tensor, " M"]) -> "Split":
+        return Split(self.x[where], self.y[where], self.source[where])
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -43,6 +88,9 @@ class Dataset:
     val: Split
     test: Split
     class_names: tuple[str, ...]
+    view: View
+    published_counts: tuple[int, ...] | None = None
+    """Of a long-tailed set: training samples of each class before validation samples were taken from them."""
 
     @property
     def num_classes(self) -> int:
@@ -51,17 +99,17 @@ class Dataset:
 
     @property
     def image_size(self) -> int:
-        """Height and width."""
-        return self.train.x.shape[-1]
+        """Height and width of a network's input."""
+        return self.view.image_size
 
     @property
     def in_channels(self) -> int:
         """Number of colour channels."""
-        return self.train.x.shape[1]
+        return self.view.in_channels
 
     @property
     def class_counts(self) -> Int[Tensor, " K"]:
-        """Training samples of each class."""
+        """Samples of each class that are trained on."""
         return torch.bincount(self.train.y, minlength=self.num_classes)
 
     def manifest(self) -> dict[str, Any]:
@@ -78,9 +126,21 @@ class DataSource(Configured):
 
     imbalance: float = 1.0
     """Training samples of the most frequent class over those of the rarest; above 1 the classes form a long tail."""
+    sampling: Literal["shuffle", "class-balanced"] = "shuffle"
+    """Each training sample once in an epoch, or classes in turn with four samples of each, as the paper's release does for long tails."""
+    protocol: Literal["paper", "release"] = "paper"
+    """Selection and temperature on validation samples; or what the paper's release did, where that differs: on test samples."""
 
     def check(self) -> None:
         require(self.imbalance >= 1, f"imbalance must be at least 1, got {self.imbalance}")
+        choices = {"sampling": ("shuffle", "class-balanced"), "protocol": ("paper", "release")}
+        for name, allowed in choices.items():
+            require(getattr(self, name) in allowed, f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+
+    @property
+    @abstractmethod
+    def image_size(self) -> int:
+        """Height and width of a network's input, known without loading anything: the variant of a network follows from it."""
 
     def load(self, root: Path | None = None) -> Dataset:
         """The splits; `root` is the folder where data sets live on disk, for those that do."""

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from rankmixup import random
-from rankmixup.data.base import Dataset, DataSource, Split, register
+from rankmixup.data.base import Dataset, DataSource, Split, View, register
 from rankmixup.errors import require
 
 __all__ = ["Digits"]
@@ -35,6 +35,10 @@ class Digits(DataSource):
         require(10 <= self.train_size <= 1300, f"train_size must lie in 10..1300, got {self.train_size}")
         require(self.noise >= 0, f"noise must be at least 0, got {self.noise}")
 
+    @property
+    def image_size(self) -> int:
+        return 8
+
     def read(self, root: Path | None) -> Dataset:
         from sklearn.datasets import load_digits
         from sklearn.model_selection import train_test_split
@@ -53,4 +57,4 @@ class Digits(DataSource):
             source = torch.from_numpy(np.sort(where))
             return Split(images[source], labels[source], source)
 
-        return Dataset(split(train), split(val), split(test), tuple(str(name) for name in digits.target_names))
+        return Dataset(split(train), split(val), split(test), tuple(str(name) for name in digits.target_names), View(8, (0.0,), (1.0,)))

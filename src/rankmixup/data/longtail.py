@@ -5,7 +5,7 @@ import dataclasses
 import torch
 
 from rankmixup import random
-from rankmixup.data.base import Dataset, Split
+from rankmixup.data.base import Dataset
 from rankmixup.errors import require
 
 __all__ = ["long_tail_counts", "long_tailed"]
@@ -33,4 +33,4 @@ def long_tailed(dataset: Dataset, imbalance: float) -> Dataset:
     counts = long_tail_counts(int(dataset.class_counts.min()), dataset.num_classes, imbalance)
     order = torch.randperm(len(train), generator=random.stream(0, "long tail"))
     kept = torch.cat([order[train.y[order] == label][:count] for label, count in enumerate(counts)]).sort().values
-    return dataclasses.replace(dataset, train=Split(train.x[kept], train.y[kept], train.source[kept]))
+    return dataclasses.replace(dataset, train=train[kept])

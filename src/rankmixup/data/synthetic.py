@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup import random
-from rankmixup.data.base import Dataset, DataSource, Split, register
+from rankmixup.data.base import Dataset, DataSource, Split, View, register
 from rankmixup.errors import require
 
 __all__ = ["Synthetic"]
@@ -53,10 +53,14 @@ class Synthetic(DataSource):
         means = self.means().flatten(1).to(x.dtype)
         return x.flatten(1) @ means.T - means.square().sum(dim=1) / 2
 
+    @property
+    def image_size(self) -> int:
+        return _SIDE
+
     def read(self, root: Path | None) -> Dataset:
         rng = random.stream(0, "synthetic", "samples")
         sizes = (self.train_size, self.val_size, self.test_size)
         y = torch.randint(self.num_classes, (sum(sizes),), generator=rng)
         x = self.means()[y] + torch.randn(sum(sizes), 1, _SIDE, _SIDE, generator=rng)
         train, val, test = (Split(x[part], y[part], part) for part in torch.arange(sum(sizes)).split(sizes))
-        return Dataset(train, val, test, tuple(f"class {label}" for label in range(self.num_classes)))
+        return Dataset(train, val, test, tuple(f"class {label}" for label in range(self.num_classes)), View(_SIDE, (0.0,), (1.0,)))

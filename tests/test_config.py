@@ -209,3 +209,22 @@ def test_an_unregistered_subclass_does_not_pass_for_its_parent():
 
     with pytest.raises(InvalidInput, match="Child"):
         Child().to_dict()
+
+
+@dataclasses.dataclass(frozen=True)
+class Placed(Configured):
+    where: str = dataclasses.field(default="", compare=False)
+    what: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Holder(Configured):
+    placed: Placed = Placed()
+
+
+def test_a_field_that_is_not_compared_is_described_but_not_hashed():
+    here, there, other = Holder(Placed("here", "x")), Holder(Placed("there", "x")), Holder(Placed("here", "y"))
+    assert here == there != other
+    assert here.content_hash() == there.content_hash() != other.content_hash()
+    assert here.to_dict() == {"placed": {"where": "here", "what": "x"}}
+    assert Holder.from_dict(there.to_dict()).placed.where == "there"

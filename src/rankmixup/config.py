@@ -41,11 +41,7 @@ class Configured(ABC):  # noqa: B024 - subclasses have the abstract methods
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data from which `from_dict` makes an equal object."""
-        if self.registry is not None and self.registry[self.name] is not type(self):
-            raise InvalidInput(f"{type(self).__name__} must be registered under a name of its own, it has {self.name!r} from its parent")
-        head = {"name": self.name} if self.name else {}
-        values = {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
-        return head | values
+        return _described(self, every_field=True)
 
     @classmethod
     def from_dict(cls: type[C], data: dict[str, Any]) -> C:
@@ -70,8 +66,11 @@ class Configured(ABC):  # noqa: B024 - subclasses have the abstract methods
             raise InvalidInput(f"{target.__name__} must be described by all its fields, got {sorted(data)} ({error})") from None
 
     def content_hash(self) -> str:
-        """Hexadecimal SHA-256 of the canonical JSON form: equal objects, equal hash, on every machine."""
-        return content_hash(self.to_dict())
+        """Hexadecimal SHA-256 of the canonical JSON form: equal objects, equal hash, on every machine.
+
+        Fields that take no part in comparisons (`field(compare=False)`) take none in the hash.
+        """
+        return content_hash(_described(self, every_field=False))
 
 
 def content_hash(data: Any) -> str:
@@ -85,11 +84,19 @@ def _hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
-def _plain(value: Any) -> Any:
+def _described(thing: Configured, *, every_field: bool) -> dict[str, Any]:
+    if thing.registry is not None and thing.registry[thing.name] is not type(thing):
+        raise InvalidInput(f"{type(thing).__name__} must be registered under a name of its own, it has {thing.name!r} from its parent")
+    fields = [field for field in dataclasses.fields(thing) if every_field or field.compare]  # type: ignore[arg-type]
+    head = {"name": thing.name} if thing.name else {}
+    return head | {field.name: _plain(getattr(thing, field.name), every_field=every_field) for field in fields}
+
+
+def _plain(value: Any, *, every_field: bool) -> Any:
     if isinstance(value, Configured):
-        return value.to_dict()
+        return _described(value, every_field=every_field)
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [_plain(item, every_field=every_field) for item in value]
     return value
 
 

@@ -40,5 +40,5 @@ def unknown_name(kind: str, name: str, valid: Iterable[str]) -> InvalidInput:
     if close:
         hint = "did you mean " + " or ".join(repr(folded[match]) for match in close) + "?"
     else:
-        hint = "valid names: " + ", ".join(valid)
+        hint = "valid names: " + ", ".join(valid) if len(valid) <= 100 else f"none of {len(valid)} valid names is near it"
     return InvalidInput(f"unknown {kind} {name!r}; {hint}")

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["beta", "global_seed", "permutations", "stream"]
+__all__ = ["beta", "cpu_seed", "global_seed", "permutations", "stream"]
 
 
 def stream(seed: int, *names: str | int) -> torch.Generator:
@@ -47,4 +47,12 @@ def global_seed(seed: int, *names: str | int) -> Iterator[None]:
     """Run the body with torch's global generators, of the CPU and of every GPU, seeded by the named stream, then put them back."""
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(stream(seed, *names).initial_seed())
+        yield
+
+
+@contextlib.contextmanager
+def cpu_seed(seed: int, *names: str | int) -> Iterator[None]:
+    """As `global_seed`, for the generator of the CPU alone: a worker process that was forked must not touch a GPU."""
+    with torch.random.fork_rng(devices=()):
+        torch.default_generator.manual_seed(stream(seed, *names).initial_seed())
         yield

@@ -1,6 +1,9 @@
 """What a data set is to the rest: three splits, how their images become a network's input, and where each sample came from."""
 
+import dataclasses
+import os
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +16,7 @@ from rankmixup.config import Configured, content_hash
 from rankmixup.errors import require
 from rankmixup.registry import Registry
 
-__all__ = ["DataSource", "Dataset", "ImageFiles", "Images", "Split", "View", "register"]
+__all__ = ["DataSource", "Dataset", "ImageFiles", "Images", "Split", "View", "joined", "register", "resolve_root"]
 
 _registry: "Registry[type[DataSource]]" = Registry("data set", "rankmixup.data")
 register = _registry.register
@@ -79,6 +82,21 @@ class Split:
     def __getitem__(self, where: Int[Tensor, " M"]) -> "Split":
         return Split(self.x[where], self.y[where], self.source[where])
 
+    def to(self, device: torch.device) -> "Split":
+        """The same samples, with images that are in memory on `device`."""
+        return dataclasses.replace(self, x=self.x.to(device)) if isinstance(self.x, Tensor) else self
+
+
+def joined(splits: Sequence[Split]) -> Split:
+    """The samples of splits of one data set, one behind the other."""
+    first = splits[0].x
+    x: Images
+    if isinstance(first, ImageFiles):
+        x = ImageFiles(first.folder, tuple(name for split in splits for name in split.x.names))  # type: ignore[union-attr]
+    else:
+        x = torch.cat([split.x for split in splits])  # type: ignore[misc]
+    return Split(x, torch.cat([split.y for split in splits]), torch.cat([split.source for split in splits]))
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -91,6 +109,16 @@ class Dataset:
     view: View
     published_counts: tuple[int, ...] | None = None
     """Of a long-tailed set: training samples of each class before validation samples were taken from them."""
+    val_from_train: bool = False
+    """Whether validation samples come from what is published as the training set; a long tail is then cut before they are taken."""
+
+    def __post_init__(self) -> None:
+        x = self.train.x
+        if isinstance(x, ImageFiles):
+            kind, possible = "in files", ["none", "resized-crop"]
+        else:
+            kind, possible = f"of {x.dtype}", ["none"] if x.is_floating_point() else ["none", "crop"]
+        require(self.view.augment in possible, f"augment of images {kind} must be {' or '.join(possible)}, got {self.view.augment!r}")
 
     @property
     def num_classes(self) -> int:
@@ -113,9 +141,15 @@ class Dataset:
         return torch.bincount(self.train.y, minlength=self.num_classes)
 
     def manifest(self) -> dict[str, Any]:
-        """Which samples are in which split, with a hash of each list."""
+        """Which samples are in which split, with a hash of each list; how many of each class; and how images are shown to a network."""
         positions = {name: getattr(self, name).source.tolist() for name in ("train", "val", "test")}
-        return {name: {"size": len(where), "sha256": content_hash(where), "source": where} for name, where in positions.items()}
+        return {
+            **{name: {"size": len(where), "sha256": content_hash(where), "source": where} for name, where in positions.items()},
+            "class_names": list(self.class_names),
+            "class_counts": self.class_counts.tolist(),
+            "published_counts": self.published_counts and list(self.published_counts),
+            "view": dataclasses.asdict(self.view),
+        }
 
 
 @dataclass(frozen=True)
@@ -142,13 +176,29 @@ class DataSource(Configured):
     def image_size(self) -> int:
         """Height and width of a network's input, known without loading anything: the variant of a network follows from it."""
 
-    def load(self, root: Path | None = None) -> Dataset:
-        """The splits; `root` is the folder where data sets live on disk, for those that do."""
+    def load(self, root: Path | None = None, *, download: bool = False) -> Dataset:
+        """The splits; `root` is the folder where data sets live on disk, by default RANKMIXUP_DATA, then `data`."""
         from rankmixup.data.longtail import long_tailed
 
+        root = resolve_root(root)
+        if download:
+            self.download(root)
         dataset = self.read(root)
-        return dataset if self.imbalance == 1 else long_tailed(dataset, self.imbalance)
+        return dataset if self.imbalance == 1 else long_tailed(dataset, self.imbalance, self.protocol)
+
+    def download(self, root: Path) -> None:
+        """Fetch what is missing below `root`."""
 
     @abstractmethod
-    def read(self, root: Path | None) -> Dataset:
+    def read(self, root: Path) -> Dataset:
         """The splits with their classes as they come."""
+
+    def outside(self, root: Path | None = None) -> tuple[Split, tuple[str, ...]]:
+        """Samples that another data set's network has never seen, to tell from its own, and the names of their classes."""
+        dataset = self.read(resolve_root(root))
+        return dataset.test, dataset.class_names
+
+
+def resolve_root(root: Path | None) -> Path:
+    """Where data sets live on disk: `root`, or else what the environment variable RANKMIXUP_DATA says, or else `data`."""
+    return Path(os.environ.get("RANKMIXUP_DATA") or "data") if root is None else root

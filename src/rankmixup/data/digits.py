@@ -39,7 +39,7 @@ class Digits(DataSource):
     def image_size(self) -> int:
         return 8
 
-    def read(self, root: Path | None) -> Dataset:
+    def read(self, root: Path) -> Dataset:
         from sklearn.datasets import load_digits
         from sklearn.model_selection import train_test_split
 

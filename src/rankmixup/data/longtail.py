@@ -1,11 +1,15 @@
 """Long-tailed versions of a data set: exponentially fewer training samples from class to class."""
 
 import dataclasses
+from typing import Literal
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from rankmixup import random
-from rankmixup.data.base import Dataset
+from rankmixup.data.base import Dataset, Split, joined
+from rankmixup.data.splits import hold_out_of_each_class
 from rankmixup.errors import require
 
 __all__ = ["long_tail_counts", "long_tailed"]
@@ -24,13 +28,36 @@ def long_tail_counts(largest: int, num_classes: int, imbalance: float) -> list[i
     return counts
 
 
-def long_tailed(dataset: Dataset, imbalance: float) -> Dataset:
-    """The data set with a long-tailed training split; which samples stay is always the same. Validation and test are untouched.
+def long_tailed(dataset: Dataset, imbalance: float, protocol: Literal["paper", "release"] = "paper") -> Dataset:
+    """The data set with a long-tailed training split; which samples stay is always the same. The test split is untouched.
+
+    Where validation samples come from the training set, the profile is cut from both together, and then a tenth of each
+    class, at least one sample but never the last, is for validation; where they do not, they stay as they are. With
+    `protocol="release"` everything that was cut is trained on and the test samples are the validation samples, as in the
+    paper's release.
 
     The most frequent class keeps what every class has, so that each can fill its place in the profile.
     """
-    train = dataset.train
-    counts = long_tail_counts(int(dataset.class_counts.min()), dataset.num_classes, imbalance)
-    order = torch.randperm(len(train), generator=random.stream(0, "long tail"))
-    kept = torch.cat([order[train.y[order] == label][:count] for label, count in enumerate(counts)]).sort().values
-    return dataclasses.replace(dataset, train=train[kept])
+    pool = (dataset.train, dataset.val) if dataset.val_from_train else (dataset.train,)
+    y = torch.cat([split.y for split in pool])
+    counts = long_tail_counts(int(torch.bincount(y, minlength=dataset.num_classes).min()), dataset.num_classes, imbalance)
+    order = torch.randperm(len(y), generator=random.stream(0, "long tail"))
+    kept = torch.cat([order[y[order] == label][:count] for label, count in enumerate(counts)]).sort().values
+    train, val = _gathered(pool, kept), dataset.val
+    if protocol == "release":
+        val = dataset.test
+    elif dataset.val_from_train:
+        rest, held = hold_out_of_each_class(train.y, [min(max(1, count // 10), count - 1) for count in counts], "long tail")
+        train, val = train[rest], train[held]
+    return dataclasses.replace(dataset, train=train, val=val, published_counts=tuple(counts))
+
+
+def _gathered(splits: tuple[Split, ...], where: Int[Tensor, " M"]) -> Split:
+    """The samples at ascending positions `where` of splits that follow one another."""
+    parts, start = [], 0
+    for split in splits:
+        inside = where[(where >= start) & (where < start + len(split))] - start
+        if len(inside) > 0:
+            parts.append(split[inside])
+        start += len(split)
+    return joined(parts)

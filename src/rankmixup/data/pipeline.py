@@ -1,27 +1,77 @@
-"""Batches of a split held in memory."""
+"""Batches for training and for evaluation, the same whatever the number of processes, workers or resumptions."""
 
 from collections.abc import Iterator
 
 import torch
+from torch import Tensor
 
 from rankmixup import random
-from rankmixup.data.base import Split
+from rankmixup.data.augment import Augmentation, normalise
+from rankmixup.data.base import Dataset, ImageFiles, Split, View
+from rankmixup.data.decoding import decoded, evaluation_transform
+from rankmixup.data.order import Sampling, epoch_order, steps_per_epoch
+from rankmixup.errors import require
 from rankmixup.types import Batch
 
-__all__ = ["batches_per_epoch", "shuffled_batches"]
+__all__ = ["evaluation_batches", "training_batches"]
+
+_PIXELS = 512 * 64 * 64
+"""What an evaluation batch may hold at most; also at most 512 images."""
 
 
-def batches_per_epoch(size: int, batch_size: int, world_size: int = 1) -> int:
-    """Steps in an epoch; a last batch too small for every process to get a sample is left out."""
-    full, rest = divmod(size, batch_size)
-    return full + (rest >= world_size and rest > 0)
-
-
-def shuffled_batches(
-    split: Split, batch_size: int, *, seed: int, epoch: int, rank: int = 0, world_size: int = 1, device: torch.device | str = "cpu"
+def training_batches(
+    dataset: Dataset,
+    batch_size: int,
+    *,
+    seed: int,
+    epoch: int,
+    sampling: Sampling = "shuffle",
+    rank: int = 0,
+    world_size: int = 1,
+    device: torch.device | str = "cpu",
+    start: int = 0,
+    workers: int | None = None,
 ) -> Iterator[Batch]:
-    """One epoch in an order that depends on seed and epoch alone; each process takes every `world_size`-th sample of a batch."""
-    order = torch.randperm(len(split), generator=random.stream(seed, "shuffle", epoch))
-    for number in range(batches_per_epoch(len(split), batch_size, world_size)):
-        index = order[number * batch_size : (number + 1) * batch_size][rank::world_size]
-        yield Batch(split.x[index].to(device, non_blocking=True), split.y[index].to(device), index.to(device))
+    """The batches of one epoch from step `start` on; each process takes every `world_size`-th sample of a batch.
+
+    Order and augmentation of a sample depend on seed and epoch alone. `workers` processes decode images that are files, by default one
+    for each processor core, at most 8; images in memory need none.
+    """
+    split, view = dataset.train, dataset.view
+    order = epoch_order(dataset, seed=seed, epoch=epoch, sampling=sampling)
+    steps = range(start, steps_per_epoch(dataset, batch_size, sampling=sampling, world_size=world_size))
+    places = [torch.arange(step * batch_size, min((step + 1) * batch_size, len(order)))[rank::world_size] for step in steps]
+    indices = [order[each] for each in places]
+    if isinstance(split.x, ImageFiles):
+        images = decoded(split.x, view, indices, places, draws=(seed, "augment", epoch), workers=workers)
+        inputs = (normalise(each.to(device), view) for each in images)
+    elif split.x.is_floating_point():
+        inputs = (split.x[index.to(split.x.device)].to(device, non_blocking=True) for index in indices)
+    else:
+        augment = Augmentation(view, len(order), random.stream(seed, "augment", epoch))
+        inputs = (augment(_taken(split.x, index).to(device), each) for index, each in zip(indices, places, strict=True))
+    for x, index in zip(inputs, indices, strict=True):
+        yield Batch(x, split.y[index].to(device), index.to(device))
+
+
+def evaluation_batches(
+    split: Split, view: View, *, rank: int = 0, world_size: int = 1, device: torch.device | str = "cpu", workers: int | None = None
+) -> Iterator[Tensor]:
+    """Inputs of every `world_size`-th sample, in order and without augmentation.
+
+    Images of another size or number of channels than the view's are made to fit, so that any data set can be shown to any network.
+    """
+    parts = torch.arange(rank, len(split), world_size).split(min(512, max(1, _PIXELS // view.image_size**2)))
+    if isinstance(split.x, ImageFiles):
+        yield from (normalise(each.to(device), view) for each in decoded(split.x, view, parts, workers=workers))
+    elif split.x.is_floating_point():
+        shape, expected = tuple(split.x.shape[1:]), (view.in_channels, view.image_size, view.image_size)
+        require(shape == expected, f"images that are no bytes must have the shape that the network takes, {expected}, got {shape}")
+        yield from (split.x[part.to(split.x.device)].to(device) for part in parts)
+    else:
+        fitted = evaluation_transform(view)
+        yield from (normalise(fitted(_taken(split.x, part).to(device)), view) for part in parts)
+
+
+def _taken(images: Tensor, index: Tensor) -> Tensor:
+    return images.index_select(0, index.to(images.device))

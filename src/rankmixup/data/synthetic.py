@@ -57,7 +57,7 @@ class Synthetic(DataSource):
     def image_size(self) -> int:
         return _SIDE
 
-    def read(self, root: Path | None) -> Dataset:
+    def read(self, root: Path) -> Dataset:
         rng = random.stream(0, "synthetic", "samples")
         sizes = (self.train_size, self.val_size, self.test_size)
         y = torch.randint(self.num_classes, (sum(sizes),), generator=rng)

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from rankmixup.errors import InvalidInput
+from rankmixup.files import read_npz, write_atomic
 from rankmixup.runs import Run, Scores, StoredRun
-from rankmixup.runs.files import read_npz, write_atomic
 
 LOGITS = np.array([[2.0, 0.0], [0.0, 3.0]])
 LABELS = np.array([0, 1])

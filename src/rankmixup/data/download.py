@@ -1,0 +1,165 @@
+"""Published files: fetched where a transfer broke off, checked, and unpacked without leaving anything half-written."""
+
+import contextlib
+import hashlib
+import http
+import http.client
+import os
+import secrets
+import shutil
+import tarfile
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from rankmixup.data.progress import progress
+from rankmixup.errors import InvalidInput, WorkFailed, require
+
+__all__ = ["Remote", "fetch", "fetch_archive", "require_present", "verify"]
+
+_CHUNK = 1 << 18
+_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A file that the authors of a data set publish."""
+
+    url: str
+    md5: str
+
+    @property
+    def name(self) -> str:
+        """Its own name."""
+        return self.url.rpartition("/")[2]
+
+
+def require_present(path: Path, data_name: str) -> None:
+    """Raise unless there is something at `path`."""
+    require(path.exists(), f"{data_name} must have {path}, there is none; name another --data-root, or fetch it with --download")
+
+
+def verify(path: Path, md5: str, data_name: str) -> None:
+    """Raise unless `path` is there, with the bytes that its publishers gave it."""
+    require_present(path, data_name)
+    _require_sum(path, md5)
+
+
+def fetch(remote: Remote, folder: Path) -> Path:
+    """The file in `folder`, downloaded unless it is there and whole; a transfer that broke off goes on where it ended."""
+    path = folder / remote.name
+    if path.exists():
+        _require_sum(path, remote.md5)
+        return path
+    part = path.with_name(f"{path.name}.part")
+    with _writable(folder):
+        _transfer(remote, part)
+        found = _md5(part)
+        if found != remote.md5:
+            part.unlink()
+            raise WorkFailed(f"{remote.url} must have the md5 sum {remote.md5}, got {found}; what came was removed, try again")
+        part.replace(path)
+    return path
+
+
+def fetch_archive(remote: Remote, root: Path, folder: str) -> None:
+    """`root / folder`, out of a tar or zip file beside it, which stays; a folder that is there already gets its files anew."""
+    archive = fetch(remote, root)
+    unpacked = root / f".{folder}.{secrets.token_hex(8)}"
+    with _writable(root):
+        try:
+            _unpack(archive, unpacked)
+            require((unpacked / folder).is_dir(), f"archive {archive} must hold a folder {folder!r}, it has none")
+            if (root / folder).exists():
+                for entry in (unpacked / folder).iterdir():
+                    entry.replace(root / folder / entry.name)
+            else:
+                (unpacked / folder).rename(root / folder)
+        finally:
+            shutil.rmtree(unpacked, ignore_errors=True)
+
+
+def _transfer(remote: Remote, part: Path) -> None:
+    done = part.stat().st_size if part.exists() else 0
+    # The addresses are the constants of this package, all of them http.
+    request = urllib.request.Request(remote.url, headers={"Range": f"bytes={done}-"} if done else {})  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
+            resumed = answer.status == http.HTTPStatus.PARTIAL_CONTENT
+            done = done if resumed else 0
+            left = int(answer.headers.get("Content-Length", 0))
+            with part.open("ab" if resumed else "wb") as file, progress(f"downloading {remote.name}", done + left) as advance:
+                advance(done)
+                received = _copy(answer, file, advance)
+        short = received < left
+    except urllib.error.HTTPError as error:
+        # All of it was there already, and more cannot be had.
+        if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            return
+        raise WorkFailed(f"{remote.url} could not be downloaded ({error})") from error
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        raise WorkFailed(f"{remote.url} could not be downloaded ({error}); the same command goes on where it broke off") from error
+    if short:
+        raise WorkFailed(f"{remote.url} broke off after {done + received} of {done + left} bytes; the same command goes on from there")
+
+
+def _copy(answer: http.client.HTTPResponse, file: IO[bytes], advance: Callable[[int], None]) -> int:
+    received = 0
+    while chunk := answer.read(_CHUNK):
+        file.write(chunk)
+        received += len(chunk)
+        advance(len(chunk))
+    file.flush()
+    os.fsync(file.fileno())
+    return received
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    """Unpack plain files and folders; an archive that holds anything else, or a name that leads out of `folder`, is refused whole."""
+    try:
+        if zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as zipped:
+                for name in zipped.namelist():
+                    _require_inside(archive, name)
+                zipped.extractall(folder)  # noqa: S202 - every name was looked at
+        else:
+            with tarfile.open(archive) as tarred:
+                for member in tarred.getmembers():
+                    _require_inside(archive, member.name)
+                    require(member.isfile() or member.isdir(), f"archive {archive} must hold files and folders alone, got {member.name!r}")
+                tarred.extractall(folder, filter="data")
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
+        raise InvalidInput(f"{archive} must be a whole tar or zip archive, it cannot be read ({error})") from error
+
+
+def _require_inside(archive: Path, name: str) -> None:
+    # Backslashes and drives count for what they are on Windows.
+    path = PurePosixPath(name.replace("\\", "/"))
+    require(
+        not path.is_absolute() and ".." not in path.parts and ":" not in name,
+        f"archive {archive} must hold names that stay inside its folder, got {name!r}",
+    )
+
+
+@contextlib.contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """Say in one sentence what cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise InvalidInput(f"data root {folder} must be a folder that can be written to, for a download ({error})") from error
+
+
+def _require_sum(path: Path, md5: str) -> None:
+    found = _md5(path)
+    require(found == md5, f"{path} must have the md5 sum {md5}, got {found}: it is damaged; remove it and fetch it with --download")
+
+
+def _md5(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

@@ -1,0 +1,87 @@
+"""Fashion-MNIST from IDX files."""
+
+import gzip
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from rankmixup.data.base import Dataset, DataSource, View, register
+from rankmixup.data.download import Remote, fetch, verify
+from rankmixup.data.splits import consecutive, tenth_held_out
+from rankmixup.errors import InvalidInput, require
+
+__all__ = ["FashionMnist"]
+
+_HOST = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
+_NAMES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
+
+
+@register("fashion-mnist")
+@dataclass(frozen=True)
+class FashionMnist(DataSource):
+    """Fashion-MNIST: 70,000 grey images of 28x28 pixels in 10 classes, 54,000 / 6,000 / 10,000.
+
+    The files are read compressed, as published, or unpacked, from `FashionMNIST/raw`.
+    """
+
+    files: ClassVar[dict[str, str]] = {
+        "train-images-idx3-ubyte": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+        "train-labels-idx1-ubyte": "25c81989df183df01b3e8a0aad5dffbe",
+        "t10k-images-idx3-ubyte": "bef4ecab320f06d8554ea6380940ec79",
+        "t10k-labels-idx1-ubyte": "bb300cfdad3c16e7a12a480ee83cd310",
+    }
+    """Names and md5 sums of the compressed files."""
+
+    @property
+    def image_size(self) -> int:
+        return 28
+
+    def download(self, root: Path) -> None:
+        for name, md5 in self.files.items():
+            if not (_folder(root) / name).exists():
+                fetch(Remote(f"{_HOST}/{name}.gz", md5), _folder(root))
+
+    def read(self, root: Path) -> Dataset:
+        arrays = [self._array(_folder(root) / name, md5) for name, md5 in self.files.items()]
+        for images, labels, name in zip(arrays[::2], arrays[1::2], ("train", "t10k"), strict=True):
+            require(
+                images.shape[1:] == (28, 28) and labels.shape == images.shape[:1] and bool((labels < 10).all()),
+                f"fashion-mnist's {name} files must hold images of 28x28 pixels and a label in 0..9 for each, "
+                f"got shapes {list(images.shape)} and {list(labels.shape)}",
+            )
+        train_x, train_y, test_x, test_y = arrays
+        source, sizes = tenth_held_out(len(train_y), len(test_y), self.name)
+        x, y = torch.cat([train_x, test_x]).unsqueeze(1), torch.cat([train_y, test_y]).long()
+        view = View(self.image_size, (0.2860,), (0.3530,), augment="crop", flip=True)
+        return Dataset(*consecutive(x[source], y[source], source, sizes), _NAMES, view, val_from_train=True)
+
+    def _array(self, path: Path, md5: str) -> UInt8[Tensor, "..."]:
+        if path.exists():
+            return _idx(path, path.read_bytes())
+        packed = path.with_name(f"{path.name}.gz")
+        verify(packed, md5, self.name)
+        try:
+            return _idx(packed, gzip.decompress(packed.read_bytes()))
+        except (OSError, EOFError, zlib.error) as error:
+            raise InvalidInput(f"{packed} must be a whole gzip file, it cannot be read ({error})") from error
+
+
+def _folder(root: Path) -> Path:
+    return root / "FashionMNIST" / "raw"
+
+
+def _idx(path: Path, content: bytes) -> UInt8[Tensor, "..."]:
+    """Two zero bytes, 8 for bytes, the number of axes, four bytes big-endian for each length, then the bytes."""
+    axes = content[3] if len(content) > 3 else 0
+    start = 4 + 4 * axes
+    require(content[:3] == b"\0\0\x08" and len(content) >= start, f"{path} must be an IDX file of bytes, it begins with {content[:4]!r}")
+    shape = np.frombuffer(content, ">u4", axes, offset=4).astype(int).tolist()
+    size = int(np.prod(shape))
+    require(len(content) == start + size, f"{path} must hold {size} bytes of shape {shape}, it holds {len(content) - start}")
+    return torch.frombuffer(bytearray(content[start:]), dtype=torch.uint8).reshape(shape)

@@ -1,0 +1,77 @@
+"""Guards against samples that are where they must not be: images in two splits, test images in validation, known classes in OOD sets."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from rankmixup.data.base import Dataset, ImageFiles, Images
+from rankmixup.errors import require
+
+__all__ = ["check_held_out", "overlap_sentence", "shared_classes", "shared_images"]
+
+_MOST_FILES = 100_000
+"""Files are read to be compared; above so many, that would take longer than people wait for training to begin."""
+
+
+def shared_images(dataset: Dataset) -> dict[str, list[int]] | None:
+    """For each two splits, as `train-test`, the sources of those samples of the latter whose very image is in the former too.
+
+    Images are the same if their bytes are, or those of their files. None for more files than are looked at.
+    """
+    splits = {name: getattr(dataset, name) for name in ("train", "val", "test")}
+    if sum(len(split) for split in splits.values() if isinstance(split.x, ImageFiles)) > _MOST_FILES:
+        return None
+    hashes = {name: list(_hashes(split.x)) for name, split in splits.items()}
+    shared = {}
+    for one, other in (("train", "val"), ("train", "test"), ("val", "test")):
+        known = set(hashes[one])
+        sources = splits[other].source.tolist()
+        shared[f"{one}-{other}"] = [source for source, image in zip(sources, hashes[other], strict=True) if image in known]
+    return shared
+
+
+def _hashes(images: Images) -> Iterator[bytes]:
+    if isinstance(images, ImageFiles):
+        for name in images.names:
+            with (images.folder / name).open("rb") as file:
+                yield hashlib.file_digest(file, "sha256").digest()
+    else:
+        # One image at a time, so that what is memory-mapped is never all in memory.
+        for image in images.numpy():
+            yield hashlib.sha256(image.tobytes()).digest()
+
+
+def overlap_sentence(shared: dict[str, list[int]] | None) -> str | None:
+    """A warning of what `shared_images` found, if it found any."""
+    found = []
+    for pair, where in (shared or {}).items():
+        one, other = pair.split("-")
+        if where:
+            found.append(f"of {other} {len(where):,} {'is' if len(where) == 1 else 'are'} in {one}")
+    return f"splits should have no image in common, but {', '.join(found)}" if found else None
+
+
+def check_held_out(dataset: Dataset, protocol: Literal["paper", "release"]) -> None:
+    """Refuse test samples among those trained on, and among those that an epoch is selected and a temperature fitted on.
+
+    The paper's release did the latter for long tails; `protocol="release"` does so too.
+    """
+    test = set(dataset.test.source.tolist())
+    for name, purpose in (("train", "trained"), ("val", "selected and fitted")):
+        both = len(test.intersection(getattr(dataset, name).source.tolist()))
+        allowed = name == "val" and protocol == "release"
+        require(both == 0 or allowed, f"test samples must not be {purpose} on, but {both:,} of them are in the split {name!r} too")
+
+
+def shared_classes(known: Sequence[str], unknown: Sequence[str]) -> list[str]:
+    """Classes of both lists, whatever their case and separators.
+
+    >>> shared_classes(["cat", "Pickup Truck"], ["pickup_truck", "fox"])
+    ['Pickup Truck']
+    """
+
+    def folded(name: str) -> str:
+        return name.casefold().replace("_", " ").replace("-", " ").strip()
+
+    others = {folded(name) for name in unknown}
+    return [name for name in known if folded(name) in others]

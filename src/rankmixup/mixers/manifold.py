@@ -15,12 +15,22 @@ from rankmixup.types import Mixed
 __all__ = ["ManifoldMixup", "stage_names"]
 
 
+_SEQUENCES = ("stages", "blocks", "features", "layers", "trunk_output", "encoder.layers")
+"""What networks of torchvision and timm call the sequence of their stages."""
+
+
 def stage_names(model: nn.Module) -> tuple[str, ...]:
-    """Names of a network's stages, first to last: its own `stages` tuple, or children called `layer1`, `layer2`, ..."""
+    """Names of a network's stages, first to last; empty if it has none that can be told.
+
+    They are its own tuple `stages`, or children called `layer1`, `stage1` or `s1` and so on, or the members of a sequence with
+    one of the names that torchvision and timm use.
+    """
     declared = getattr(model, "stages", ())
     if declared and isinstance(declared, tuple) and all(isinstance(stage, str) for stage in declared):
         return declared
-    return tuple(name for name, _ in model.named_children() if re.fullmatch(r"layer\d+", name))
+    numbered = tuple(name for name, _ in model.named_children() if re.fullmatch(r"(layer|stage|s)\d+", name))
+    sequences = ((name, module) for name, module in model.named_modules() if name in _SEQUENCES and isinstance(module, nn.Sequential))
+    return numbered or next((tuple(f"{name}.{child}" for child, _ in module.named_children()) for name, module in sequences), ())
 
 
 @register("manifold")

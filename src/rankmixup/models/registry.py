@@ -1,26 +1,77 @@
-"""Networks by name."""
+"""Networks by name: ours with their variants, and every classifier of torchvision and timm."""
 
 from collections.abc import Callable
 
 from torch import nn
 
-from rankmixup.errors import require
-from rankmixup.registry import Registry
+from rankmixup.errors import require, unknown_name
+from rankmixup.models.libraries import LIBRARIES, library_model
+from rankmixup.registry import Entry, Registry
 
-__all__ = ["MODELS", "build_model", "register"]
+__all__ = ["MODELS", "build_model", "leaves_variant_open", "register", "resolve_model"]
 
 Factory = Callable[..., nn.Module]
-"""Called with num_classes, image_size and in_channels, all by name."""
+"""Called with num_classes, image_size and in_channels, and with variant if it has several, all by name."""
 
 MODELS: Registry[Factory] = Registry("model", "rankmixup.models")
-register = MODELS.register
+_variants: dict[str, tuple[str, ...]] = {}
+_LARGEST_IMAGE = {"cifar": 32, "tiny": 64}
+"""Largest images of each variant; above them it is imagenet."""
+
+
+def register(name: str, *variants: str) -> Callable[[Entry], Entry]:
+    """Decorator that files a network under `name`, with the `variants` that it has of cifar, tiny and imagenet, if any."""
+
+    def decorate(entry: Entry) -> Entry:
+        MODELS.register(name)(entry)
+        _variants[name] = variants
+        return entry
+
+    return decorate
+
+
+def leaves_variant_open(name: str) -> bool:
+    """Whether the size of the images has to decide which network `name` means; an unknown name is refused."""
+    stem, variant = _parts(name)
+    return not variant and bool(_variants.get(stem))
+
+
+def resolve_model(name: str, image_size: int) -> str:
+    """The name with its variant, where it has one: cifar up to 32 pixels, tiny up to 64, imagenet above.
+
+    >>> resolve_model("resnet50", 64), resolve_model("resnet50:cifar", 64), resolve_model("resnet8", 64)
+    ('resnet50:tiny', 'resnet50:cifar', 'resnet8')
+    """
+    if not leaves_variant_open(name):
+        return name
+    variant = next((variant for variant, largest in _LARGEST_IMAGE.items() if image_size <= largest), "imagenet")
+    variants = _variants[name]
+    require(variant in variants, f"{name} must be given images it has a variant for ({', '.join(variants)}), got {image_size} pixels")
+    return f"{name}:{variant}"
 
 
 def build_model(name: str, *, num_classes: int, image_size: int, in_channels: int = 3) -> nn.Module:
-    """A freshly initialised network for square images.
+    """A freshly initialised network for square images: a name of ours, `torchvision/NAME` or `timm/NAME`.
 
     Weights are drawn from torch's global generator, as PyTorch's own layers do; `rankmixup.random.global_seed` seeds it.
     """
-    for label, value in (("num_classes", num_classes), ("image_size", image_size), ("in_channels", in_channels)):
+    sizes = {"num_classes": num_classes, "image_size": image_size, "in_channels": in_channels}
+    for label, value in sizes.items():
         require(value >= 1, f"{label} must be at least 1, got {value}")
-    return MODELS[name](num_classes=num_classes, image_size=image_size, in_channels=in_channels)
+    stem, variant = _parts(resolve_model(name, image_size))
+    if "/" in stem:
+        return library_model(stem, **sizes)
+    return MODELS[stem](**sizes, variant=variant) if variant else MODELS[stem](**sizes)
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """Name and variant, the latter empty where none is named. What a library has is asked when a network of it is built."""
+    if name.startswith(tuple(f"{library}/" for library in LIBRARIES)):
+        return name, ""
+    stem, separator, variant = name.partition(":")
+    MODELS[stem]  # an unknown name is refused
+    variants = _variants.get(stem, ())
+    require(not separator or bool(variants), f"model {stem!r} must be named without a variant, it has none, got {variant!r}")
+    if separator and variant not in variants:
+        raise unknown_name(f"variant of {stem}", variant, variants)
+    return stem, variant

@@ -1,0 +1,77 @@
+"""Networks of torchvision and timm, without their weights, for any number of classes and channels."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from rankmixup.errors import InvalidInput, require, unknown_name
+
+__all__ = ["LIBRARIES", "library_model"]
+
+LIBRARIES = ("torchvision", "timm")
+
+
+def library_model(name: str, *, num_classes: int, image_size: int, in_channels: int) -> nn.Module:
+    """The network `torchvision/NAME` or `timm/NAME`, which must be a classifier of images of this size."""
+    library, _, key = name.partition("/")
+    build = _torchvision if library == "torchvision" else _timm
+    try:
+        try:
+            # Transformers are built for one size; what does not ask for it says so with a TypeError.
+            model = build(key, num_classes, in_channels, image_size)
+        except TypeError:
+            model = build(key, num_classes, in_channels, None)
+        logits = _logits(model, in_channels, image_size)
+    except (AssertionError, RuntimeError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        sizes = f"images of {in_channels} x {image_size} x {image_size}"
+        raise InvalidInput(f"model {name!r} must be one that can classify {sizes}, which it cannot ({reason})") from error
+    require(
+        isinstance(logits, torch.Tensor) and logits.shape == (1, num_classes),
+        f"model {name!r} must return one row of {num_classes} logits for each image, it does not",
+    )
+    return model
+
+
+def _torchvision(key: str, num_classes: int, in_channels: int, image_size: int | None) -> nn.Module:
+    from torchvision import models
+
+    _check_key("torchvision", key, models.list_models(module=models))
+    sized = {} if image_size is None else {"image_size": image_size}
+    model: nn.Module = models.get_model(key, weights=None, num_classes=num_classes, **sized)
+    return model if in_channels == 3 else _with_channels(model, in_channels)
+
+
+def _timm(key: str, num_classes: int, in_channels: int, image_size: int | None) -> nn.Module:
+    try:
+        import timm
+    except ImportError:
+        raise InvalidInput(f"model 'timm/{key}' must find the package timm, which is missing: pip install 'rankmixup[timm]'") from None
+    _check_key("timm", key, timm.list_models())
+    return timm.create_model(key, pretrained=False, num_classes=num_classes, in_chans=in_channels, img_size=image_size)
+
+
+def _check_key(library: str, key: str, valid: Iterable[str]) -> None:
+    valid = tuple(valid)
+    if key not in valid:
+        raise unknown_name(f"model of {library}", key, valid)
+
+
+def _with_channels(model: nn.Module, in_channels: int) -> nn.Module:
+    """The network with a first convolution that takes another number of channels."""
+    where, first = next((name, module) for name, module in model.named_modules() if isinstance(module, nn.Conv2d))
+    settings: dict[str, Any] = {name: getattr(first, name) for name in ("kernel_size", "stride", "padding", "dilation", "padding_mode")}
+    fresh = nn.Conv2d(in_channels, first.out_channels, bias=first.bias is not None, **settings)
+    parent, _, child = where.rpartition(".")
+    setattr(model.get_submodule(parent), child, fresh)
+    return model
+
+
+@torch.no_grad()
+def _logits(model: nn.Module, in_channels: int, image_size: int) -> Any:
+    was_training = model.training
+    logits = model.eval()(torch.zeros(1, in_channels, image_size, image_size))
+    model.train(was_training)
+    return logits

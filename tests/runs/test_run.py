@@ -42,12 +42,28 @@ def test_json_round_trip(method):
         ({"method": "rankmixup-mrk"}, "unknown method 'rankmixup-mrk'; did you mean 'rankmixup-mrl'"),
         ({"method": "ce", "data": "digit"}, "unknown data set 'digit'; did you mean 'digits'"),
         ({"method": "ce", "model": "resnet88"}, "unknown model 'resnet88'; did you mean 'resnet8'"),
+        ({"method": "ce", "model": "resnet50:big"}, "unknown variant of resnet50 'big'"),
+        ({"method": "ce", "data": "imagenet", "model": "wrn-26-10"}, "wrn-26-10 must be given images it has a variant for"),
         ({"method": "ce", "seed": -1}, "seed must be at least 0, got -1"),
     ],
 )
 def test_bad_input(arguments, message):
     with pytest.raises(InvalidInput, match=message):
         Run(**arguments)
+
+
+def test_the_variant_of_the_network_is_resolved_before_the_id():
+    assert Run("ce", model="resnet50").model == "resnet50:cifar"
+    assert Run("ce", model="resnet50").id == Run("ce", model="resnet50:cifar").id != Run("ce", model="resnet50:tiny").id
+    assert Run("ce", data="imagenet", model="resnet50").model == "resnet50:imagenet"
+
+
+def test_a_description_is_read_back_as_it_stands():
+    # Recipes may change; what a run was must not.
+    described = Run("rankmixup-mrl", data="tiny-imagenet").to_dict()
+    described["method"]["margin"], described["optimisation"]["batch_size"] = 7.0, 5
+    run = Run.from_dict(described)
+    assert (run.method.margin, run.optimisation.batch_size) == (7.0, 5)
 
 
 @pytest.mark.parametrize("described", [{}, {"method": {"name": "ce"}, "data": 5}, {"method": 3}, {"method": {}}])
@@ -58,7 +74,18 @@ def test_a_description_that_is_none_is_refused_in_a_sentence(described):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("epochs", 0), ("batch_size", 0), ("lr", 0.0), ("momentum", 1.0), ("weight_decay", -1.0), ("clip", -1.0)]
+    ("field", "value"),
+    [
+        ("epochs", 0),
+        ("batch_size", 0),
+        ("lr", 0.0),
+        ("momentum", 1.0),
+        ("weight_decay", -1.0),
+        ("clip", -1.0),
+        ("warmup", -1),
+        ("warmup_lr", -0.1),
+        ("final_lr", -0.1),
+    ],
 )
 def test_optimisation_out_of_range(field, value):
     with pytest.raises(InvalidInput, match=f"{field} must .*, got {value}"):

@@ -1,7 +1,10 @@
 """Runs: what is trained, and where it is kept."""
 
-from rankmixup.runs.run import RECIPES, Optimisation, Run
+from rankmixup.runs.optimisation import Optimisation
+from rankmixup.runs.provenance import sources
+from rankmixup.runs.recipes import RECIPES, Constant, Recipe, recipe_for
+from rankmixup.runs.run import Run
 from rankmixup.runs.scores import Scores
 from rankmixup.runs.store import StoredRun, environment
 
-__all__ = ["RECIPES", "Optimisation", "Run", "Scores", "StoredRun", "environment"]
+__all__ = ["RECIPES", "Constant", "Optimisation", "Recipe", "Run", "Scores", "StoredRun", "environment", "recipe_for", "sources"]

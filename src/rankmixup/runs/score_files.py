@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require
-from rankmixup.runs.files import read_npz
+from rankmixup.files import read_npz
 
 __all__ = ["KINDS", "ScoreFile", "read_score_file"]
 

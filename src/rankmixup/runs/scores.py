@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require
+from rankmixup.files import write_npz
 from rankmixup.metrics.inputs import check_scores
-from rankmixup.runs.files import write_npz
 from rankmixup.runs.score_files import ScoreFile, read_score_file
 
 __all__ = ["Scores"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rankmixup.errors import InvalidInput
-from rankmixup.runs.files import append_line, read_json, write_atomic, write_json
+from rankmixup.files import append_line, read_json, write_atomic, write_json
 from rankmixup.runs.run import Run
 from rankmixup.runs.scores import Scores
 

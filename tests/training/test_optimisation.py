@@ -1,0 +1,76 @@
+import itertools
+import math
+
+import pytest
+import torch
+
+from rankmixup.runs import Optimisation
+from rankmixup.training.optimisation import build_optimiser, learning_rate
+
+
+def test_steps_are_those_of_torchs_scheduler():
+    recipe = Optimisation(epochs=12, lr=0.1, milestones=(3, 7, 7), decay=0.3)
+    optimiser = torch.optim.SGD([torch.zeros(1, requires_grad=True)], recipe.lr)
+    schedule = torch.optim.lr_scheduler.MultiStepLR(optimiser, list(recipe.milestones), recipe.decay)
+    for epoch in range(recipe.epochs):
+        for step in (0, 4):
+            assert learning_rate(recipe, epoch, step, 5) == pytest.approx(optimiser.param_groups[0]["lr"], rel=1e-14)
+        optimiser.step()
+        schedule.step()
+
+
+def test_the_long_tailed_recipe_warms_up_for_five_epochs_and_drops_at_160_and_180():
+    recipe = Optimisation(epochs=200, milestones=(160, 180), warmup=5)
+    rates = [learning_rate(recipe, epoch, 17, 80) for epoch in range(200)]
+    assert rates[:6] == pytest.approx([0.02, 0.04, 0.06, 0.08, 0.1, 0.1])
+    assert (rates[159], rates[160], rates[179], rates[180], rates[199]) == pytest.approx((0.1, 0.01, 0.01, 0.001, 0.001))
+
+
+def test_cosine_rises_in_a_line_and_falls_to_its_end_step_by_step():
+    recipe = Optimisation(epochs=5, lr=5e-4, schedule="cosine", warmup=1, warmup_lr=5e-7, final_lr=5e-6)
+    rate = [learning_rate(recipe, epoch, step, 10) for epoch in range(5) for step in range(10)]
+    assert rate[0] == 5e-7
+    assert rate[5] == pytest.approx((5e-7 + 5e-4) / 2)
+    assert rate[10] == 5e-4
+    assert rate[30] == pytest.approx((5e-4 + 5e-6) / 2)  # half of the four epochs behind the warm-up
+    assert rate[49] == pytest.approx(5e-6 + (5e-4 - 5e-6) * (1 + math.cos(math.pi * 39 / 40)) / 2)
+    assert all(before > after for before, after in itertools.pairwise(rate[10:]))
+
+
+def test_a_warm_up_as_long_as_the_training_only_rises():
+    recipe = Optimisation(epochs=1, schedule="cosine", warmup=1)
+    assert [learning_rate(recipe, 0, step, 4) for step in range(4)] == pytest.approx([0, 0.025, 0.05, 0.075])
+
+
+def _model():
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.Linear(4, 2))
+
+
+def test_sgd_is_plain_and_decays_everything():
+    optimiser = build_optimiser(_model(), Optimisation(momentum=0.8, weight_decay=0.3))
+    assert type(optimiser) is torch.optim.SGD
+    (group,) = optimiser.param_groups
+    assert {name: group[name] for name in ("lr", "momentum", "nesterov", "weight_decay")} == {
+        "lr": 0.1,
+        "momentum": 0.8,
+        "nesterov": False,
+        "weight_decay": 0.3,
+    }
+    assert len(group["params"]) == 6
+
+
+def test_adamw_leaves_vectors_without_decay():
+    model = _model()
+    optimiser = build_optimiser(model, Optimisation(optimiser="adamw", lr=5e-4, weight_decay=0.05, decay_vectors=False))
+    assert type(optimiser) is torch.optim.AdamW
+    matrices, vectors = optimiser.param_groups
+    assert (matrices["weight_decay"], vectors["weight_decay"]) == (0.05, 0.0)
+    assert (matrices["lr"], vectors["lr"]) == (5e-4, 5e-4)
+    assert [id(each) for each in matrices["params"]] == [id(model[0].weight), id(model[3].weight)]
+    assert len(vectors["params"]) == 4
+
+
+def test_frozen_parameters_are_left_alone():
+    model = _model()
+    model[0].requires_grad_(False)
+    assert len(build_optimiser(model, Optimisation()).param_groups[0]["params"]) == 4

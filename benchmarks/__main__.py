@@ -2,7 +2,7 @@ import platform
 
 import torch
 
-from benchmarks import methods, metrics, posthoc, training_step, uncertainty
+from benchmarks import data, methods, metrics, posthoc, training_step, uncertainty
 from rankmixup.training import keep_freed_memory
 
 kept = "freed memory kept, as in rankmixup train" if keep_freed_memory() else "freed memory returned"
@@ -17,3 +17,5 @@ print("\nUncertainty of metrics:")
 print("\n".join(uncertainty.main()))
 print("\nTemperature scaling, 50,000 x 1000:")
 print("\n".join(posthoc.main()))
+print(f"\nCIFAR-10 in memory, crop, flip and normalisation, batches of {data.BATCH}:")
+print("\n".join(data.main()))

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import torch
+from PIL import Image
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -44,6 +45,9 @@ def test_every_command_shown_is_understood(tmp_path, monkeypatch):
     from rankmixup.cli.train_command import _requested
 
     monkeypatch.chdir(tmp_path)
+    for name in ("cats", "dogs"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        Image.new("RGB", (32, 32)).save(tmp_path / "photos" / name / "1.png")
     shown = [line.split("#")[0].split() for block in blocks("bash") for line in block.splitlines()]
     shown += [line.split() for line in re.findall(r"`(rankmixup train [^`]*)`", README)]
     trained = [words[2:] for words in shown if words[:2] == ["rankmixup", "train"] and "--help" not in words]

@@ -362,7 +362,7 @@ def test_a_mixers_own_defaults_come_with_it():
         (["compare", "a.npz"], "compare must be given at least two runs or files, got 1"),
         (["compare", "a.npz", "a.npz"], "compare must be given each run or file once, got a.npz twice"),
         (["compare", "a.npz", "b.npz", "--metric", "eec"], "unknown metric 'eec'; did you mean 'ece'"),
-        (["ood", "a.npz"], "--ood must name at least one file of scores, got none"),
+        (["ood", "a.npz"], "--ood must name at least one data set or file of scores, got none"),
         (["report", "a.npz", "--calibrate-on", "b.npz", "c.npz"], "--calibrate-on must give one file for each of 1 sources, got 2"),
         (["report", "nothing.npz", "-o", "a.html"], "there is no such file"),
     ],

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from rankmixup.errors import InvalidInput
+from rankmixup.files import write_json
 from rankmixup.metrics import classwise_calibration_error
 from rankmixup.reports.entry import run_protocol
 from rankmixup.reports.html import distinct, render_report, write_report
 from rankmixup.reports.html_tables import class_table, protocol_table, summary_table, verdict
 from rankmixup.runs import Run, Scores, StoredRun
-from rankmixup.runs.files import write_json
 from tests.reports.entries import HOSTILE, make_entry
 
 

@@ -9,14 +9,18 @@ import time
 import numpy as np
 import pytest
 import torch
+from lightning_fabric import Fabric
+from torch import nn
 
 import rankmixup as rm
-from rankmixup.data import Digits
+from rankmixup.cli.main import main
+from rankmixup.data import Digits, Synthetic
 from rankmixup.errors import InvalidInput, WorkFailed
 from rankmixup.methods import RankMixupMNDCG
-from rankmixup.runs import RECIPES, StoredRun
+from rankmixup.runs import StoredRun
 from rankmixup.training import Silent
-from rankmixup.training.checkpoint import load_checkpoint
+from rankmixup.training.checkpoint import load_checkpoint, save_checkpoint
+from rankmixup.training.predict import predict_mixed
 
 EPOCHS = 3
 
@@ -40,6 +44,11 @@ def logits(stored: StoredRun, split: str = "test") -> np.ndarray:
         return arrays["logits"]
 
 
+def history(stored: StoredRun) -> list[list]:
+    records = [json.loads(line) for line in (stored.path / "log.jsonl").read_text().splitlines()]
+    return [[record["epoch"], record["train"], record["val"]] for record in records]
+
+
 @pytest.mark.parametrize("method", ["ce", "rankmixup-mndcg"])
 def test_same_seed_same_logits(method, tmp_path):
     one, two, other = (rm.train(short(method, seed=seed), runs=tmp_path / folder) for seed, folder in ((0, "a"), (0, "b"), (1, "c")))
@@ -56,10 +65,45 @@ def test_a_run_stopped_after_any_epoch_ends_as_if_it_had_not_been(method, epoch,
     resumed = rm.train(short(method), runs=tmp_path / "stopped")
     for split in ("val", "test", "mixed"):
         assert np.array_equal(logits(whole, split), logits(resumed, split))
-    logs = [[json.loads(line) for line in (run.path / "log.jsonl").read_text().splitlines()] for run in (whole, resumed)]
-    assert [[record["epoch"], record["train"], record["val"]] for record in logs[0]] == [
-        [record["epoch"], record["train"], record["val"]] for record in logs[1]
-    ]
+    assert history(whole) == history(resumed)
+
+
+def with_dropout(name: str, *, num_classes: int, image_size: int, in_channels: int) -> nn.Module:
+    """Draws from torch's global generator in every step."""
+    return nn.Sequential(nn.Flatten(), nn.Dropout(), nn.Linear(in_channels * image_size**2, num_classes))
+
+
+class StopAtSave:
+    """Interrupts training right after its `last`-th checkpoint."""
+
+    def __init__(self, last: int):
+        self.left = last
+
+    def __call__(self, path, state) -> None:
+        save_checkpoint(path, state)
+        self.left -= path.name == "last.pt"
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("method", ["mixup", "crl"])
+@pytest.mark.parametrize("saves", [1, 3, 6])
+def test_a_run_stopped_within_an_epoch_ends_as_if_it_had_not_been(method, saves, tmp_path, monkeypatch):
+    """Four steps in each epoch, each saved."""
+    monkeypatch.setattr("rankmixup.training.trainer.build_model", with_dropout)
+    monkeypatch.setattr("rankmixup.training.trainer._SEGMENT", 1)
+    monkeypatch.setattr("rankmixup.training.trainer._SAVE_AFTER", 0.0)
+    whole = rm.train(short(method), runs=tmp_path / "whole")
+    with monkeypatch.context() as patched:
+        patched.setattr("rankmixup.training.trainer.save_checkpoint", StopAtSave(saves))
+        with pytest.raises(KeyboardInterrupt):
+            rm.train(short(method), runs=tmp_path / "stopped")
+    state = load_checkpoint(tmp_path / "stopped" / short(method).id / "checkpoints" / "last.pt")
+    assert [state["epoch"], state["steps_done"]] == {1: [0, 1], 3: [0, 3], 6: [1, 2]}[saves]
+    resumed = rm.train(short(method), runs=tmp_path / "stopped")
+    for split in ("val", "test"):
+        assert np.array_equal(logits(whole, split), logits(resumed, split))
+    assert history(whole) == history(resumed)
 
 
 @pytest.mark.slow
@@ -125,6 +169,28 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
     assert {path: path.stat().st_mtime_ns for path in stored.path.rglob("*")} == before
 
 
+def test_the_releases_protocol_selects_on_test_samples_and_says_so(tmp_path, capsys):
+    recipe = rm.Optimisation(epochs=1, batch_size=64)
+    data = Synthetic(train_size=200, val_size=50, test_size=60, imbalance=5.0, protocol="release")
+    with pytest.warns(UserWarning, match="splits should have no image in common, but of test 60 are in val"):
+        stored = rm.train(rm.Run("ce", data=data, model="mlp", optimisation=recipe), runs=tmp_path)
+    assert stored.result["protocol"] == "release"
+    assert np.array_equal(logits(stored, "val"), logits(stored, "test"))
+    splits = json.loads((stored.path / "splits.json").read_text())
+    assert splits["class_counts"] == data.load().class_counts.tolist()
+    assert splits["shared_images"]["val-test"] == splits["test"]["source"]
+    assert main(["evaluate", str(stored.path), "--replicates", "5"]) == 0
+    assert "protocol release (selected and fitted on test samples): 60 samples" in " ".join(capsys.readouterr().out.split())
+
+
+def test_samples_of_one_class_have_no_mixes():
+    dataset = Synthetic().load()
+    alike = dataset.test[(dataset.test.y == 0).nonzero().squeeze(1)]
+    model = rm.build_model("mlp", num_classes=10, image_size=8, in_channels=1)
+    found, lam = predict_mixed(Fabric(accelerator="cpu", devices=1), model, alike, dataset.view, 0)
+    assert (found.shape, lam.shape) == ((0, 10), (0,))
+
+
 def test_training_leaves_the_global_generators_alone(tmp_path):
     before = torch.random.get_rng_state(), np.random.get_state()[1].tolist()  # noqa: NPY002
     rm.train(short("rankmixup-mndcg"), runs=tmp_path)
@@ -140,7 +206,7 @@ def test_a_diverging_run_stops_with_one_sentence_and_keeps_its_last_good_checkpo
 
 
 def test_a_checkpoint_that_is_not_ours_is_refused_not_executed(tmp_path):
-    from tests.runs.test_files import Bomb
+    from tests.test_files import Bomb
 
     mark = tmp_path / "mark"
     torch.save({"model": Bomb(mark)}, tmp_path / "bomb.pt")
@@ -209,7 +275,7 @@ def test_two_processes_train_and_predict_exactly(method, tmp_path):
 def test_a_run_is_not_resumed_on_another_number_of_processes(tmp_path):
     command = [sys.executable, "-m", "rankmixup", "train", "ce", "--model", "mlp", "--epochs", "2", "--accelerator", "cpu"]
     command += ["--runs", str(tmp_path), "--json"]
-    run = rm.Run("ce", model="mlp", optimisation=dataclasses.replace(RECIPES["digits"], epochs=2))
+    run = rm.Run("ce", model="mlp", optimisation=dataclasses.replace(rm.Run("ce").optimisation, epochs=2))
     with pytest.raises(KeyboardInterrupt):
         rm.train(run, runs=tmp_path, watcher=StopAfter(1))
     done = subprocess.run([*command, "--devices", "2"], capture_output=True, text=True, timeout=300)

@@ -8,11 +8,20 @@ from typing import Annotated, Literal
 import tyro
 
 from rankmixup.cli.parsing import parse
-from rankmixup.cli.sources import Metrics, OODScore, OptionalPath, open_source, read_ood, require_writable, spoken_warnings
+from rankmixup.cli.sources import (
+    Metrics,
+    OptionalPath,
+    UnknownOptions,
+    flag_shared_classes,
+    open_source,
+    read_ood,
+    require_writable,
+    spoken_warnings,
+)
 
 
 @dataclass(kw_only=True)
-class Evaluate(Metrics):
+class Evaluate(Metrics, UnknownOptions):
     """Metrics with intervals, noise floors and verdicts, of a run's test set or of scores from anywhere.
 
     A file is npz, pt or safetensors with an array `logits` or `probs` [N, K] and an array `labels` [N], or a csv with a column for each
@@ -27,10 +36,6 @@ class Evaluate(Metrics):
     """How scores are calibrated."""
     objective: Literal["nll", "ece-grid"] = "nll"
     """How a temperature is fitted: maximum likelihood, or the paper's grid search for the lowest ECE."""
-    ood: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[NAME=]FILE ...", help_behavior_hint="(optional)")] = ()
-    """Files of scores of samples of no known class, to be told from the test samples; they need no labels."""
-    score: OODScore = "entropy"
-    """By what they are told."""
     fail_if: tyro.conf.UseAppendAction[
         Annotated[tuple[str, ...], tyro.conf.arg(metavar="CONDITION", help_behavior_hint="(optional, repeatable)")]
     ] = ()
@@ -59,21 +64,23 @@ def run(argv: list[str]) -> int:
 
     conditions = [Condition.parse(text) for text in options.fail_if]
     source = open_source(options.source, options.from_, options.calibrate_on)
-    ood = read_ood(options.ood, options.from_)
+    unknown = read_ood(options.ood, options, source.stored)
     with spoken_warnings():
         evaluation = evaluate_scores(
             source.test,
             source.held_out,
             source=source.name,
             fitted_on=source.fitted_on,
+            protocol=source.protocol,
             calibrate_with=options.calibrate_with,
             objective=options.objective,
-            ood=ood,
+            ood={name: samples.scores for name, samples in unknown.items()},
             score=options.score,
             num_bins=options.num_bins,
             replicates=options.replicates,
             seed=options.seed,
         )
+    flag_shared_classes(evaluation.ood, unknown)
     evaluation = with_failures(evaluation, conditions)
     outputs: list[tuple[Literal["html", "latex", "csv"], Path | None]] = [
         ("html", options.html),

@@ -3,29 +3,24 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import tyro
 
 from rankmixup.cli.parsing import parse
-from rankmixup.cli.sources import OODScore, Sampling, open_source, read_ood
+from rankmixup.cli.sources import UnknownOptions, flag_shared_classes, open_source, read_ood
 from rankmixup.errors import require
 
 
 @dataclass(kw_only=True)
-class Ood(Sampling):
+class Ood(UnknownOptions):
     """How well samples of no known class are told from test samples: AUROC, AUPR and FPR at 95 %, with intervals.
 
-    Unknown samples are positive, and larger scores mean unknown. They are read from files of scores; a run's network
-    is not applied to images.
+    Unknown samples are positive, and larger scores mean unknown. Images are resized to those of the run, normalised with its
+    constants and shown to its network; the scores are kept in the run.
     """
 
     source: tyro.conf.Positional[Path]
     """A run directory, whose test scores are taken, or a file of scores."""
-    ood: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[NAME=]FILE ...", help_behavior_hint="(required)")] = ()
-    """Files of scores of the unknown samples: npz, pt, safetensors or csv; labels are not needed."""
-    score: OODScore = "entropy"
-    """By what they are told; the paper's is entropy."""
     json: bool = False
     """Print one JSON object on standard output, and nothing else there."""
 
@@ -34,7 +29,7 @@ def run(argv: list[str]) -> int:
     """Parse and run."""
     options = parse(Ood, argv, prog="rankmixup ood")
     options.check()
-    require(len(options.ood) >= 1, "--ood must name at least one file of scores, got none")
+    require(len(options.ood) >= 1, "--ood must name at least one data set or file of scores, got none")
 
     from rich.console import Console
 
@@ -42,9 +37,11 @@ def run(argv: list[str]) -> int:
     from rankmixup.reports.ood import detect_all
     from rankmixup.reports.tables import ood_table
 
-    test = open_source(options.source, options.from_).test
-    unknown = read_ood(options.ood, options.from_)
-    found = detect_all(test, unknown, options.score, replicates=options.replicates, seed=options.seed)
+    source = open_source(options.source, options.from_)
+    test, unknown = source.test, read_ood(options.ood, options, source.stored)
+    scores = {name: samples.scores for name, samples in unknown.items()}
+    found = detect_all(test, scores, options.score, replicates=options.replicates, seed=options.seed)
+    flag_shared_classes(found, unknown)
     if options.json:
         head = {"schema": 1, "source": str(options.source), "n": len(test), "num_classes": test.scores.shape[1]}
         print(json.dumps({**head, "ood": plain(found)}, allow_nan=False))

@@ -50,6 +50,7 @@ def run(argv: list[str]) -> int:
                 source.held_out,
                 source=source.name,
                 fitted_on=source.fitted_on,
+                protocol=source.protocol,
                 calibrate_with=options.calibrate_with,
                 num_bins=options.num_bins,
                 replicates=options.replicates,

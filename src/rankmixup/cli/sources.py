@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from rankmixup.errors import InvalidInput, require
 
 if TYPE_CHECKING:
+    from rankmixup.data import DataSource
     from rankmixup.runs import Scores, StoredRun
+    from rankmixup.training.ood import UnknownSamples
 
 Kind = Annotated[
     Literal["logits", "probs"] | None,
@@ -54,6 +56,20 @@ class Metrics(Sampling):
         require(self.num_bins >= 1, f"--num-bins must be at least 1, got {self.num_bins}")
 
 
+@dataclass(kw_only=True)
+class UnknownOptions(Sampling):
+    """Those of commands that look at samples of no known class."""
+
+    ood: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[NAME=]DATA|FILE ...", help_behavior_hint="(optional)")] = ()
+    """Samples of no known class: data sets by name, folder:PATH or npz:PATH, which a run's network is shown, or files of scores."""
+    score: OODScore = "entropy"
+    """By what they are told from test samples; the paper's is entropy."""
+    data_root: OptionalPath = None
+    """Folder of the data sets that live on disk; by default RANKMIXUP_DATA, then data."""
+    download: bool = False
+    """Fetch data sets that are not there."""
+
+
 @dataclass(frozen=True)
 class Source:
     """Test scores with their name, and held-out scores to calibrate on where a run has them."""
@@ -63,6 +79,11 @@ class Source:
     held_out: "Scores | None" = None
     fitted_on: str = ""
     stored: "StoredRun | None" = None
+
+    @property
+    def protocol(self) -> Literal["paper", "release"]:
+        """Whether an epoch was selected and a temperature fitted on validation samples, or, as by the paper's release, on test samples."""
+        return self.stored.run.data.protocol if self.stored is not None else "paper"
 
 
 def open_source(path: Path, kind: Literal["logits", "probs"] | None = None, calibrate_on: Path | None = None) -> Source:
@@ -78,24 +99,56 @@ def open_source(path: Path, kind: Literal["logits", "probs"] | None = None, cali
         test = _read(Scores.read, path, kind)
     if calibrate_on is not None:
         held_out, fitted_on = _read(Scores.read, calibrate_on, kind), calibrate_on.name
+        if stored is not None and stored.run.data.protocol != "release":
+            same = held_out.scores.shape == test.scores.shape and bool((held_out.scores == test.scores).all())
+            require(not same, f"--calibrate-on must not be the run's own test scores, which nothing may be fitted on, got {calibrate_on}")
     return Source(str(path), test, held_out, fitted_on, stored)
 
 
-def read_ood(arguments: Sequence[str], kind: Literal["logits", "probs"] | None) -> dict[str, "Scores"]:
-    """Scores of unknown samples from arguments `FILE` or `NAME=FILE`; without a name, the file's."""
-    from rankmixup.runs import Scores
+def read_ood(arguments: Sequence[str], options: "UnknownOptions", stored: "StoredRun | None") -> dict[str, "UnknownSamples"]:
+    """Scores of unknown samples from arguments `FILE`, `DATA` or `NAME=` either; without a name, the file's or the data set's.
 
-    found: dict[str, Scores] = {}
+    Data sets are shown to the network of the run `stored`.
+    """
+    from rankmixup.runs import Scores
+    from rankmixup.training.ood import UnknownSamples, predict_unknown
+
+    found: dict[str, UnknownSamples] = {}
     for argument in arguments:
-        name, separator, file = argument.partition("=")
-        path = Path(file) if separator and not Path(argument).exists() else Path(argument)
-        name = name if separator and path != Path(argument) else path.stem
-        require(bool(name), f"--ood must be FILE or NAME=FILE, got {argument!r}")
-        require(name not in found, f"--ood must give each set a name of its own (NAME=FILE), got {name!r} twice")
-        if path.is_dir():
-            raise InvalidInput(f"--ood must be a file of scores, but {path} is a folder")
-        found[name] = _read(Scores.read_unlabelled, path, kind)
+        name, separator, rest = argument.partition("=")
+        given = bool(separator) and not Path(argument).exists()
+        text = rest if given else argument
+        source = _data_source(text)
+        where = Path(text.partition(":")[2] or text)
+        name = name if given else where.name if where.is_dir() else where.stem
+        require(bool(name), f"--ood must be DATA, FILE or NAME= before either, got {argument!r}")
+        require(name not in found, f"--ood must give each set a name of its own (NAME=...), got {name!r} twice")
+        if source is None:
+            found[name] = UnknownSamples(_read(Scores.read_unlabelled, Path(text), options.from_))
+        elif stored is None:
+            raise InvalidInput(f"--ood must be a file of scores where there is no run, whose network {text!r} could be shown to")
+        else:
+            found[name] = predict_unknown(stored, source, name, data_root=options.data_root, download=options.download)
     return found
+
+
+def flag_shared_classes(found: dict[str, dict[str, Any]], unknown: "dict[str, UnknownSamples]") -> None:
+    """Say with what was found about a set which of its classes are known ones."""
+    for name, samples in unknown.items():
+        if samples.shared_classes:
+            found[name]["shared_classes"] = list(samples.shared_classes)
+
+
+def _data_source(text: str) -> "DataSource | None":
+    """The data set that an argument means; None for a file of scores."""
+    from rankmixup.data import DataSource, parse_source
+
+    path = Path(text)
+    if text.partition(":")[0] not in DataSource.registry:
+        require(not path.is_dir(), f"--ood must be a file of scores or a data set, but {path} is a folder; folder:{path} is a data set")
+        if path.suffix or path.exists():
+            return None
+    return parse_source(text)
 
 
 def _read(reader: "Callable[[Path, str | None], Scores]", path: Path, kind: str | None) -> "Scores":

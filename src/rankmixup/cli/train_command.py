@@ -1,7 +1,8 @@
 """rankmixup train.
 
-Two stages, so that every field of a method, its mixer and its data set is a flag: first the names that choose classes
-(`METHOD`, `--mixer NAME`, `--data NAME`) are taken out of the arguments, then tyro parses the rest against those classes.
+Two stages, so that every field of a method, its mixer, its data set and the optimisation is a flag: first the names that choose
+classes (`METHOD`, `--mixer NAME`, `--data NAME`) are taken out of the arguments, then tyro parses the rest against those classes,
+with the recipe of the data set as defaults.
 """
 
 import dataclasses
@@ -9,6 +10,7 @@ import inspect
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
@@ -19,14 +21,11 @@ from rankmixup.errors import InvalidInput, require
 if TYPE_CHECKING:
     from rankmixup.data import DataSource
     from rankmixup.methods import Method
-    from rankmixup.runs import Run
+    from rankmixup.runs import Optimisation, Run
 
 
-_UNSET = tyro.conf.arg(metavar="PATH", help_behavior_hint="(optional)")
-
-
-def _recipe(metavar: str) -> Any:
-    return tyro.conf.arg(metavar=metavar, help_behavior_hint="(default: the data set's recipe)")
+DataRoot = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: RANKMIXUP_DATA, or data)")]
+Workers = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one for each core, at most 8)")]
 
 
 @dataclass(frozen=True)
@@ -34,42 +33,37 @@ class Options:
     """Options of every method."""
 
     model: str = "resnet8"
-    """Network; see `rankmixup list models`."""
+    """Network: a name from `rankmixup list models`, torchvision/NAME or timm/NAME."""
     seed: int = 0
     """Seed of every random stream of the run."""
     selection: Literal["accuracy", "nll", "last"] = "accuracy"
     """Which epoch is kept: best validation accuracy (the paper), lowest validation NLL, or the last."""
-    epochs: Annotated[int | None, _recipe("INT")] = None
-    """Passes over the training set."""
-    batch_size: Annotated[int | None, _recipe("INT")] = None
-    """Samples in a step, over all devices."""
-    lr: Annotated[float | None, _recipe("FLOAT")] = None
-    """Learning rate at the start."""
-    milestones: Annotated[tuple[int, ...] | None, _recipe("INT [INT ...]")] = None
-    """Epochs after which the learning rate drops to a tenth."""
-    weight_decay: Annotated[float | None, _recipe("FLOAT")] = None
-    """Weight decay, on all parameters."""
-    clip: Annotated[float | None, _recipe("FLOAT")] = None
-    """Largest norm of the whole gradient; 0 does not clip."""
     runs: Path = Path("runs")
     """Where runs are kept."""
-    data_root: Annotated[Path | None, _UNSET] = None
+    data_root: DataRoot = None
     """Folder of the data sets that live on disk."""
+    download: bool = False
+    """Fetch a data set that is not there, if it may be fetched."""
+    workers: Workers = None
+    """Processes that decode images, for data sets that stay on disk as files."""
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Kind of device."""
     devices: int = 1
     """How many of them."""
+    show: bool = False
+    """Show the run and where each of its values comes from, and train nothing."""
     json: bool = False
     """Print the result as one JSON object on standard output, and nothing else there."""
 
 
-_RECIPE_FIELDS = ("epochs", "batch_size", "lr", "milestones", "weight_decay", "clip")
+_ALIASES = {"--imbalance": "--data.imbalance"}
 _DESCRIPTION = """Train a network with a method.
 
-METHOD is a name from `rankmixup list methods`; `rankmixup train METHOD --help` shows its own options too.
---mixer NAME and --data NAME choose a mixer and a data set (`rankmixup list mixers`, `rankmixup list data`), whose fields are
-then --mixer.FIELD and --data.FIELD. An interrupted run continues with the same command, or with
-`rankmixup train --resume RUN`; a finished one is not trained again."""
+METHOD is a name from `rankmixup list methods`; `rankmixup train METHOD --help` shows its own options too, and those of the
+optimisation (--epochs, --batch-size, --lr, ...). --mixer NAME and --data NAME choose a mixer and a data set (`rankmixup list
+mixers`, `rankmixup list data`; folder:PATH and npz:PATH for your own), whose fields are then --mixer.FIELD and --data.FIELD;
+--imbalance is short for --data.imbalance. What no flag says is the recipe of the data set: --show tells it. An interrupted run
+continues with the same command, or with `rankmixup train --resume RUN`; a finished one is not trained again."""
 
 
 def run(argv: list[str]) -> int:
@@ -81,6 +75,9 @@ def run(argv: list[str]) -> int:
         the_run, options = _resumed(argv)
     else:
         the_run, options = _requested(argv)
+        if options.show:
+            _show(the_run, argv[1:], options.json)
+            return 0
 
     from rich.console import Console
 
@@ -89,7 +86,14 @@ def run(argv: list[str]) -> int:
     from rankmixup.training import Watcher, is_first_process, train
 
     stored = train(
-        the_run, runs=options.runs, data_root=options.data_root, accelerator=options.accelerator, devices=options.devices, watcher=Watcher()
+        the_run,
+        runs=options.runs,
+        data_root=options.data_root,
+        download=options.download,
+        workers=options.workers,
+        accelerator=options.accelerator,
+        devices=options.devices,
+        watcher=Watcher(),
     )
     if not is_first_process():
         return 0
@@ -98,7 +102,8 @@ def run(argv: list[str]) -> int:
     else:
         console = Console()
         test, val = stored.predictions("test"), stored.predictions("val")
-        console.print(evaluation_table(evaluate_scores(test, val, source=f"{the_run.method.name} on {the_run.data.name}", fitted_on="val")))
+        title = f"{the_run.method.name} on {the_run.data.name}"
+        console.print(evaluation_table(evaluate_scores(test, val, source=title, fitted_on="val", protocol=the_run.data.protocol)))
         console.print(f"Run: {stored.path}", soft_wrap=True)
     return 0
 
@@ -110,8 +115,10 @@ def _resumed(argv: list[str]) -> tuple["Run", Options]:
 
         resume: Path
         """Its directory."""
-        data_root: Path | None = None
+        data_root: DataRoot = None
         """Folder of the data sets that live on disk."""
+        workers: Workers = None
+        """Processes that decode images, for data sets that stay on disk as files."""
         accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
         """Kind of device."""
         devices: int = 1
@@ -125,7 +132,12 @@ def _resumed(argv: list[str]) -> tuple["Run", Options]:
 
     stored = StoredRun.open(given.resume)
     options = Options(
-        runs=stored.path.parent, data_root=given.data_root, accelerator=given.accelerator, devices=given.devices, json=given.json
+        runs=stored.path.parent,
+        data_root=given.data_root,
+        workers=given.workers,
+        accelerator=given.accelerator,
+        devices=given.devices,
+        json=given.json,
     )
     require(
         stored.path.name == stored.run.id, f"{stored.path} must be named {stored.run.id}, the id of the run that its run.json describes"
@@ -134,37 +146,73 @@ def _resumed(argv: list[str]) -> tuple["Run", Options]:
 
 
 def _requested(argv: list[str]) -> tuple["Run", Options]:
-    from rankmixup.data import DataSource
-    from rankmixup.methods import Method
-    from rankmixup.runs import RECIPES, Optimisation, Run
+    from rankmixup.data import parse_source
+    from rankmixup.runs import Run, recipe_for
 
     key, *rest = argv
     require(not key.startswith("-"), f"METHOD must come first, as in 'rankmixup train rankmixup-mndcg {key} ...', got {key!r}")
     mixer_name, rest = _take(rest, "--mixer")
     data_name, rest = _take(rest, "--data")
-    method = _with_mixer(Method.registry[key](), mixer_name)
-    data = DataSource.registry[data_name or "digits"]()
-    chosen_method, chosen_data, options = _parse(method, data, rest)
-    recipe = RECIPES.get(chosen_data.name, Optimisation())
-    changes = {name: getattr(options, name) for name in _RECIPE_FIELDS if getattr(options, name) is not None}
-    optimisation = dataclasses.replace(recipe, **changes)
-    the_run = Run(chosen_method, chosen_data, options.model, optimisation, options.seed, options.selection)
+    rest = [_renamed(argument) for argument in rest]
+
+    def parsed(data: "DataSource") -> Any:
+        recipe = recipe_for(data)
+        return _parse(_with_mixer(recipe.build_method(key), mixer_name), data, recipe.build_optimisation(), rest)
+
+    data = parse_source(data_name or "digits")
+    chosen = parsed(data)
+    # The flags of a data set may ask for another recipe (a long tail has one of its own), so for other defaults.
+    if recipe_for(chosen.data) is not recipe_for(data):
+        chosen = parsed(chosen.data)
+    options = chosen.options
     require(options.devices >= 1, f"devices must be at least 1, got {options.devices}")
-    return the_run, options
+    return Run(chosen.method, chosen.data, options.model, chosen.optimisation, options.seed, options.selection), options
 
 
-def _parse(method: "Method", data: "DataSource", argv: list[str]) -> tuple["Method", "DataSource", Options]:
-    """Flags for every field of these very classes, with these objects as defaults."""
-    parts: list[tuple[str, Any, Any]] = [("options", Annotated[Options, tyro.conf.arg(name="")], Options())]
-    # Without fields there is nothing to parse, and tyro would offer an empty group.
-    if dataclasses.fields(method):
-        parts.append(("method", Annotated[type(method), tyro.conf.arg(name="")], method))
-    if dataclasses.fields(data):
-        parts.append(("data", type(data), data))
-    command = dataclasses.make_dataclass("Train", [(name, kind, dataclasses.field(default=default)) for name, kind, default in parts])
+def _parse(method: "Method", data: "DataSource", optimisation: "Optimisation", argv: list[str]) -> Any:
+    """Options, method, data and optimisation from flags for every field of these very classes, with these objects as defaults."""
+    parts: dict[str, Any] = {"options": Options(), "optimisation": optimisation, "method": method, "data": data}
+    fields = [
+        (name, type(part) if name == "data" else Annotated[type(part), tyro.conf.arg(name="")], dataclasses.field(default=part))
+        for name, part in parts.items()
+        # Without fields there is nothing to parse, and tyro would offer an empty group.
+        if dataclasses.fields(part)
+    ]
     summary = inspect.getdoc(method) or ""
-    parsed: Any = parse(command, argv, prog=f"rankmixup train {method.name}", description=f"{summary}\n\n{_DESCRIPTION}")
-    return getattr(parsed, "method", method), getattr(parsed, "data", data), parsed.options
+    command = dataclasses.make_dataclass("Train", fields)
+    given: Any = parse(command, argv, prog=f"rankmixup train {method.name}", description=f"{summary}\n\n{_DESCRIPTION}")
+    return SimpleNamespace(**(parts | vars(given)))
+
+
+def _show(run: "Run", argv: list[str], as_json: bool) -> None:
+    from rankmixup.runs import sources
+    from rankmixup.runs.provenance import flat
+
+    flags = {_renamed(argument).partition("=")[0].replace("_", "-") for argument in argv}
+    given = [path for path in flat(run.to_dict()) if not flags.isdisjoint(_flags(path))]
+    found = sources(run, given)
+    if as_json:
+        print(json.dumps({"id": run.id, "run": run.to_dict(), "sources": found}, allow_nan=False))
+        return
+
+    from rich.console import Console
+
+    from rankmixup.reports.recipes import run_table
+
+    Console().print(run_table(run, found))
+
+
+def _flags(path: str) -> set[str]:
+    """Flags that set a field of a run."""
+    names = {"method.mixer.name": "mixer", "data.name": "data"}
+    flag = names.get(path) or path.removeprefix("method.").removeprefix("optimisation.").replace("_", "-")
+    group, dot, name = flag.rpartition(".")
+    return {f"--{flag}", f"--{group}{dot}no-{name}"}
+
+
+def _renamed(argument: str) -> str:
+    flag, separator, value = argument.partition("=")
+    return _ALIASES.get(flag, flag) + separator + value
 
 
 def _with_mixer(method: "Method", name: str | None) -> "Method":

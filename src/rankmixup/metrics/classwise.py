@@ -25,7 +25,7 @@ def classwise_calibration_error(
 ) -> Float[Tensor, ""]:
     """ECE of each class's probability as a prediction of that class, averaged over the classes or summed.
 
-    A bin's weight times its gap is |sum of probability - label| / N, so that one sum for each class and bin is enough.
+    A bin's weight times its gap is `|sum of probability - label| / N`, so that one sum for each class and bin is enough.
 
     **Deviation:** all K classes count, the release takes their number from the largest label; a probability of exactly 0
     belongs to the first bin, the release leaves it out and with it a label that was called impossible.

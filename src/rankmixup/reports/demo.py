@@ -6,13 +6,13 @@ import torch
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from rankmixup.files import read_npz
 from rankmixup.metrics.uncertainty import MISCALIBRATED, over_seeds
 from rankmixup.ops import confidence
 from rankmixup.reports.evaluation import Evaluation, Metrics, evaluate_scores
 from rankmixup.reports.figures import confidence_by_lambda_figure, reliability_figure, save_figure
 from rankmixup.reports.tables import plain_table
 from rankmixup.runs import StoredRun
-from rankmixup.runs.files import read_npz
 
 __all__ = ["READING", "demo_evaluations", "demo_figures", "demo_table"]
 

@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup.errors import require
+from rankmixup.files import read_json
 from rankmixup.runs import Scores, StoredRun
-from rankmixup.runs.files import read_json
 
 if TYPE_CHECKING:
     from rankmixup.reports.evaluation import Evaluation
@@ -58,7 +58,9 @@ def run_protocol(stored: StoredRun) -> dict[str, Any]:
         **stored.run.to_dict(),
         "selection": f"{selection['rule']} on validation, epoch {selection['epoch']}",
         "splits": {
-            name: f"{part['size']:,} samples, sha256 {part['sha256'][:12]}" for name, part in splits.items() if isinstance(part, dict)
+            name: f"{part['size']:,} samples, sha256 {part['sha256'][:12]}"
+            for name in ("train", "val", "test")
+            if (part := splits.get(name)) is not None
         },
         "python": environment.get("python"),
         "platform": environment.get("platform"),

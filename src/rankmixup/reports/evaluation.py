@@ -31,6 +31,7 @@ KEYS = (
 )
 """The contract's metric keys, in the order in which they are shown; what is not computed is null."""
 Objective = Literal["nll", "ece-grid"]
+Protocol = Literal["paper", "release"]
 FileKind = Literal["html", "json", "csv", "latex", "markdown"]
 Metrics = dict[str, dict[str, Any] | None]
 
@@ -53,6 +54,8 @@ class Evaluation:
     calibrated: Scores | None = field(default=None, repr=False, compare=False)
     ood_scores: dict[str, Scores] = field(default_factory=dict, repr=False, compare=False)
     num_bins: int = 15
+    protocol: Protocol = "paper"
+    """`release` where, as by the paper's release, test samples were selected and fitted on."""
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON that `rankmixup evaluate --json` prints."""
@@ -65,6 +68,7 @@ class Evaluation:
             "calibration": plain(self.calibration),
             "ood": plain(self.ood),
             "failed": list(self.failed),
+            **({"protocol": self.protocol} if self.protocol == "release" else {}),
         }
 
     def value(self, key: str, *, calibrated: bool = False) -> float:
@@ -145,6 +149,7 @@ def evaluate_scores(
     num_bins: int = 15,
     replicates: int = 1000,
     seed: int = 0,
+    protocol: Protocol = "paper",
 ) -> Evaluation:
     """As `evaluate`, for scores that know what they are."""
     require(replicates >= 1, f"replicates must be at least 1, got {replicates}")
@@ -169,7 +174,8 @@ def evaluate_scores(
         }
     detection = detect_all(test, ood or {}, score, replicates=replicates, seed=seed)
     metrics = metric_entries(test, num_bins=num_bins, replicates=replicates, seed=seed)
-    return Evaluation(source, len(test), classes, metrics, calibration, detection, (), test, calibrated, dict(ood or {}), num_bins)
+    shown = (metrics, calibration, detection, ())
+    return Evaluation(source, len(test), classes, *shown, test, calibrated, dict(ood or {}), num_bins, protocol)
 
 
 def metric_entries(scores: Scores, *, num_bins: int = 15, replicates: int = 1000, seed: int = 0) -> Metrics:

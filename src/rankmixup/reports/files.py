@@ -6,12 +6,12 @@ from pathlib import Path
 import torch
 
 from rankmixup.errors import InvalidInput, require
+from rankmixup.files import read_npz, write_atomic, write_json
 from rankmixup.reports.entry import ReportEntry, run_protocol
 from rankmixup.reports.evaluation import KEYS, Evaluation, FileKind, Metrics
 from rankmixup.reports.export import Cell, DataTable, to_csv, to_latex, to_markdown
 from rankmixup.reports.tables import TITLES, shown, shown_p_value, shown_range
 from rankmixup.runs import StoredRun
-from rankmixup.runs.files import read_npz, write_atomic, write_json
 
 __all__ = ["write_evaluation", "write_page"]
 

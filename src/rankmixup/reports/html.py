@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from rankmixup import __version__
 from rankmixup.errors import InvalidInput, require
+from rankmixup.files import write_atomic
 from rankmixup.reports import html_figures, html_tables
 from rankmixup.reports.entry import ReportEntry, run_protocol
 from rankmixup.reports.export import LATEX_ESCAPES, MARKDOWN_ESCAPES
-from rankmixup.runs.files import write_atomic
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -142,7 +142,9 @@ def ood_table(entries: Sequence[ReportEntry]) -> DataTable | None:
     keys = list(found[0][2]["metrics"])
     rows: list[list[Cell]] = []
     for model, name, each in found:
-        cells: list[Cell] = [model, name, each["n"], each["score"]]
+        shared = each.get("shared_classes")
+        known = f" (not all unknown: trained on {', '.join(shared)})" if shared else ""
+        cells: list[Cell] = [model, name + known, each["n"], each["score"]]
         for key in keys:
             metric = each["metrics"].get(key)
             metric = metric if isinstance(metric, Mapping) else {"value": metric}

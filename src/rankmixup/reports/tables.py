@@ -86,7 +86,8 @@ def shown_p_value(p_value: float | None) -> str:
 
 def evaluation_table(evaluation: Evaluation) -> RenderableType:
     """Value, interval, chance and verdict of each metric; the same after calibration, and OOD detection, where there are any."""
-    head = f"{evaluation.source}: {evaluation.n:,} samples, {evaluation.num_classes} classes"
+    stamp = ", protocol release (selected and fitted on test samples)" if evaluation.protocol == "release" else ""
+    head = f"{evaluation.source}{stamp}: {evaluation.n:,} samples, {evaluation.num_classes} classes"
     parts: list[RenderableType] = [Text(head, style="bold"), _metrics_table(evaluation.metrics)]
     calibration = evaluation.calibration
     if calibration:
@@ -128,6 +129,8 @@ def ood_table(ood: Mapping[str, Mapping[str, Any]]) -> RenderableType:
         for key, entry in found["metrics"].items():
             table.add_row(TITLES.get(key, key), shown(key, entry["value"]), shown_range(key, entry))
         parts += [Text(f"\n{title}", style="bold"), table]
+        if shared := found.get("shared_classes"):
+            parts += [Text(f"Not all unknown: the network was trained on classes of the same names, {', '.join(shared)}.")]
     return Group(*parts)
 
 

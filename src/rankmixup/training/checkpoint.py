@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from rankmixup.errors import WorkFailed
-from rankmixup.runs.files import write_atomic
+from rankmixup.files import write_atomic
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
 

@@ -1,50 +1,71 @@
 """Logits of a whole split, exact over any number of processes."""
 
+from collections.abc import Iterable, Iterator
+
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from rankmixup.data import Split, View, evaluation_batches
 from rankmixup.metrics.ranking import fold_lambda
-from rankmixup.mixers import mixup
 from rankmixup.random import stream
 
 __all__ = ["predict", "predict_mixed"]
 
-_CHUNK = 512
 
-
-@torch.no_grad()
-def predict(fabric: Fabric, model: nn.Module, x: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
-    """Logits of `x` in evaluation mode, on the CPU in float32; each process forwards its share, none is padded or counted twice."""
-    if fabric.world_size > 1:
-        # Each process has gathered BatchNorm statistics of its own since DDP last made them the first one's, which is what is saved.
-        for buffer in model.buffers():
-            torch.distributed.broadcast(buffer, 0)
-    was_training = model.training
-    model.eval()
-    mine = x[fabric.global_rank :: fabric.world_size]
-    parts = [model(part.to(fabric.device)).float().cpu() for part in mine.split(_CHUNK)]
-    model.train(was_training)
-    if fabric.world_size == 1:
-        return torch.cat(parts)
-    gathered: list[Tensor] = [torch.empty(0)] * fabric.world_size
-    torch.distributed.all_gather_object(gathered, torch.cat(parts))
-    logits = gathered[0].new_empty(len(x), gathered[0].shape[1])
-    for rank, part in enumerate(gathered):
-        logits[rank :: fabric.world_size] = part
-    return logits
+def predict(fabric: Fabric, model: nn.Module, split: Split, view: View, *, workers: int | None = None) -> Float[Tensor, "N K"]:
+    """Logits in evaluation mode, on the CPU in float32; each process forwards its share, none is padded or counted twice."""
+    return _forwarded(fabric, model, _inputs(fabric, split, view, workers), len(split))
 
 
 def predict_mixed(
-    fabric: Fabric, model: nn.Module, x: Float[Tensor, "N C H W"], y: Int[Tensor, " N"], seed: int
+    fabric: Fabric, model: nn.Module, split: Split, view: View, seed: int, *, workers: int | None = None
 ) -> tuple[Float[Tensor, "M K"], Float[Tensor, " M"]]:
     """Logits of one mix of each sample with another class's, and its folded lambda: what the paper's hypothesis is about.
 
     lambda is uniform, whatever the method trained with, so that methods can be compared.
     """
     rng = stream(seed, "mixed predictions")
-    lam = torch.rand(len(x), generator=rng)
-    partner = torch.randperm(len(x), generator=rng)
-    other = y[partner] != y
-    return predict(fabric, model, mixup(x, lam, partner)[other]), fold_lambda(lam[other])
+    lam = torch.rand(len(split), generator=rng)
+    partner = torch.randperm(len(split), generator=rng)
+    other = (split.y[partner] != split.y).nonzero().squeeze(1)
+    if len(other) == 0:  # as with a few samples of one class
+        return predict(fabric, model, split, view, workers=workers)[:0], lam[:0]
+    lam, partner = lam[other], partner[other]
+    own, others = (_inputs(fabric, split[where], view, workers) for where in (other, partner))
+    weights = lam[fabric.global_rank :: fabric.world_size].to(fabric.device)
+    return _forwarded(fabric, model, _mixes(own, others, weights), len(other)), fold_lambda(lam)
+
+
+def _inputs(fabric: Fabric, split: Split, view: View, workers: int | None) -> Iterator[Tensor]:
+    """This process's share."""
+    return evaluation_batches(split, view, rank=fabric.global_rank, world_size=fabric.world_size, device=fabric.device, workers=workers)
+
+
+def _mixes(own: Iterable[Tensor], others: Iterable[Tensor], lam: Float[Tensor, " M"]) -> Iterable[Tensor]:
+    done = 0
+    for x, other in zip(own, others, strict=True):
+        yield torch.lerp(other, x, lam[done : done + len(x)].view(-1, 1, 1, 1))
+        done += len(x)
+
+
+@torch.no_grad()
+def _forwarded(fabric: Fabric, model: nn.Module, batches: Iterable[Tensor], size: int) -> Float[Tensor, "N K"]:
+    """Logits of all `size` samples, of which `batches` are this process's: every `world_size`-th."""
+    if fabric.world_size > 1:
+        # Each process has gathered BatchNorm statistics of its own since DDP last made them the first one's, which is what is saved.
+        for buffer in model.buffers():
+            torch.distributed.broadcast(buffer, 0)
+    was_training = model.training
+    model.eval()
+    parts = [model(batch).float().cpu() for batch in batches]
+    model.train(was_training)
+    if fabric.world_size == 1:
+        return torch.cat(parts)
+    gathered: list[Tensor] = [torch.empty(0)] * fabric.world_size
+    torch.distributed.all_gather_object(gathered, torch.cat(parts))
+    logits = gathered[0].new_empty(size, gathered[0].shape[1])
+    for rank, part in enumerate(gathered):
+        logits[rank :: fabric.world_size] = part
+    return logits

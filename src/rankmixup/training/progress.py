@@ -1,6 +1,7 @@
 """What a person sees while a run trains: a bar in a terminal, plain lines elsewhere."""
 
 import time
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,11 @@ __all__ = ["Silent", "Watcher"]
 
 
 class Silent:
-    """Shows nothing."""
+    """Shows nothing but warnings, and those as Python does."""
+
+    def warn(self, message: str) -> None:
+        """Something is wrong, but not so that training is useless."""
+        warnings.warn(message, UserWarning, stacklevel=2)
 
     def start(self, run: Run, done: int) -> None:
         """Training begins behind `done` epochs."""
@@ -31,6 +36,9 @@ class Watcher(Silent):
     def __init__(self, console: Console | None = None):
         self.console = console or Console(stderr=True)
         self._bar: Progress | None = None
+
+    def warn(self, message: str) -> None:
+        self.console.print(f"warning: {message}", highlight=False, soft_wrap=True, markup=False)
 
     def start(self, run: Run, done: int) -> None:
         self._title = f"{run.method.name} on {run.data.name}, seed {run.seed}"

@@ -1,0 +1,83 @@
+"""A finished run's network, shown images of classes it does not know."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+
+from rankmixup import random
+from rankmixup.data import DataSource, View
+from rankmixup.data.base import resolve_root
+from rankmixup.data.overlap import shared_classes
+from rankmixup.errors import require
+from rankmixup.files import read_json, read_npz, write_npz
+from rankmixup.models import build_model
+from rankmixup.runs import Scores, StoredRun
+from rankmixup.training.checkpoint import load_checkpoint
+from rankmixup.training.predict import predict
+
+__all__ = ["UnknownSamples", "predict_unknown"]
+
+
+@dataclass(frozen=True)
+class UnknownSamples:
+    """Scores of out-of-distribution samples."""
+
+    scores: Scores
+    """Their labels have no meaning."""
+    shared_classes: tuple[str, ...] = ()
+    """Classes of the run that are classes of these samples too, by name: such samples are not unknown."""
+
+
+def predict_unknown(
+    stored: StoredRun,
+    source: DataSource,
+    name: str,
+    *,
+    data_root: Path | None = None,
+    download: bool = False,
+    accelerator: str = "auto",
+    workers: int | None = None,
+) -> UnknownSamples:
+    """Scores of another data set under the network of the run's selected epoch, kept in the run as `predictions/ood-NAME.npz`.
+
+    Images are resized to those the network was trained on and normalised with the same constants. What is kept is not computed
+    again, unless it is of another data set.
+    """
+    require(name == Path(name).name and name not in ("", ".", ".."), f"the name of a data set must be one of a file, got {name!r}")
+    stored.result  # noqa: B018 - raises for a run that is not finished
+    path = stored.predictions_path(f"ood-{name}")
+    splits = read_json(stored.path / "splits.json")
+    if not _is_of(path, source):
+        if download:
+            source.download(resolve_root(data_root))
+        split, class_names = source.outside(data_root)
+        fabric = Fabric(accelerator=accelerator, devices=1)
+        model = _network(stored, splits).to(fabric.device)
+        logits = predict(fabric, model, split, _view(splits), workers=workers)
+        texts = {"source": np.array(source.content_hash()), "of_classes": np.array(class_names, dtype=np.str_)}
+        write_npz(path, logits=logits.numpy(), index=split.source.numpy(), **texts)
+    others = [str(other) for other in read_npz(path, "of_classes")["of_classes"]]
+    return UnknownSamples(Scores.read_unlabelled(path), tuple(shared_classes(splits["class_names"], others)))
+
+
+def _is_of(path: Path, source: DataSource) -> bool:
+    return path.exists() and str(read_npz(path, "source")["source"]) == source.content_hash()
+
+
+def _view(splits: dict[str, Any]) -> View:
+    fields = splits["view"]
+    return View(**{**fields, "mean": tuple(fields["mean"]), "std": tuple(fields["std"])})
+
+
+def _network(stored: StoredRun, splits: dict[str, Any]) -> torch.nn.Module:
+    view = _view(splits)
+    sizes = {"num_classes": len(splits["class_names"]), "image_size": view.image_size, "in_channels": view.in_channels}
+    # The weights that it begins with are of no account, but must not be drawn from the caller's generator.
+    with random.global_seed(stored.run.seed, "weights"):
+        model = build_model(stored.run.model, **sizes)
+    model.load_state_dict(load_checkpoint(stored.checkpoints / "best.pt")["model"])
+    return model

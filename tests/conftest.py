@@ -8,12 +8,16 @@ import tests.typechecker  # noqa: F401 - the hook names it
 # Before anything imports the library, so that every annotated function is checked.
 _hook = install_import_hook("rankmixup", "tests.typechecker.check")
 
+import hypothesis  # noqa: E402
 import torch  # noqa: E402
 
 from rankmixup import random  # noqa: E402
 
 # The tensors of tests are small: a second thread costs more than it brings, and much more on a busy machine.
 torch.set_num_threads(1)
+# Nor does the time that an example takes there say anything.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_every_registered_class_survives_json(base, name):
     assert again.content_hash() == made.content_hash()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(outers)
 def test_any_fields_survive_json(outer):
     again = Outer.from_dict(json.loads(json.dumps(outer.to_dict())))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rankmixup.errors import InvalidInput
@@ -84,7 +84,6 @@ def test_a_second_derivative_is_refused_rather_than_wrong(rng):
         torch.autograd.grad(cpc_loss(logits.requires_grad_(), target), logits, create_graph=True)
 
 
-@settings(deadline=None)
 @given(oracle.batches(min_classes=3))
 def test_exclusion_is_least_when_the_other_classes_are_equal(batch):
     logits, target = batch
@@ -95,7 +94,6 @@ def test_exclusion_is_least_when_the_other_classes_are_equal(batch):
     assert (bec >= least - 1e-9).all()
 
 
-@settings(deadline=None)
 @given(oracle.batches(min_classes=3))
 def test_exclusion_does_not_see_the_true_class(batch):
     logits, target = batch

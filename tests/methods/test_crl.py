@@ -52,7 +52,7 @@ def test_value_by_hand() -> None:
     assert crl_loss(probs.log(), target, history, weight=2.0, reduction="sum").item() == pytest.approx(sum(expected))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 10**6), size=st.integers(1, 9), weight=st.floats(0, 5))
 def test_agrees_with_the_naive_loop(seed: int, size: int, weight: float) -> None:
     logits, target, correctness = random_case(seed, size)
@@ -60,7 +60,7 @@ def test_agrees_with_the_naive_loop(seed: int, size: int, weight: float) -> None
     assert losses.tolist() == pytest.approx(oracle.crl(logits.tolist(), target.tolist(), correctness.tolist(), weight), abs=1e-10)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 10**6))
 def test_equal_histories_leave_cross_entropy(seed: int) -> None:
     logits, target, correctness = random_case(seed)
@@ -101,7 +101,7 @@ def test_bad_weights() -> None:
 # --- the history
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     epochs=st.lists(st.lists(st.booleans(), min_size=SIZE, max_size=SIZE), min_size=1, max_size=6),
     seed=st.integers(0, 10**6),
@@ -121,7 +121,7 @@ def test_normalised_as_published_whether_or_not_the_loop_counts_epochs(epochs: l
     assert history.visits.tolist() == [len(epochs)] * SIZE
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(draws=st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=40), epoch=st.integers(0, 5))
 def test_normalised_stays_in_the_unit_interval_when_samples_repeat(draws: list[tuple[int, bool]], epoch: int) -> None:
     history = CorrectnessHistory(5)

@@ -25,7 +25,7 @@ def test_values_by_hand():
     assert cross_entropy_loss(LOGITS, TARGET).item() == pytest.approx(math.log(8) / 2)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.lists(st.floats(-50, 50), min_size=3, max_size=3), st.integers(0, 2)), min_size=1, max_size=5))
 def test_agrees_with_the_loop(rows):
     logits, target = zip(*rows, strict=True)

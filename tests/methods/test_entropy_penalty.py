@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from torch.distributions import Categorical  # noqa: TID251 - a second opinion on the entropy; nothing is drawn
 
 from rankmixup.errors import InvalidInput
@@ -52,7 +52,6 @@ def test_gradient(rng, per_class):
     )
 
 
-@settings(deadline=None)
 @given(oracle.batches())
 def test_the_entropy_lies_between_nothing_and_log_k(batch):
     logits, _ = batch

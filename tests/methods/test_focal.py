@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torchvision.ops import sigmoid_focal_loss
 
@@ -73,14 +73,12 @@ def test_flsd_gradient(rng):
     assert torch.autograd.gradcheck(lambda z: flsd_loss(z, target, reduction="none"), logits.requires_grad_())
 
 
-@settings(deadline=None)
 @given(oracle.batches(), st.floats(0, 5), st.floats(0, 5))
 def test_a_larger_gamma_never_costs_more(batch, one, other):
     low, high = sorted([one, other])
     assert (focal_loss(*batch, gamma=high, reduction="none") <= focal_loss(*batch, gamma=low, reduction="none")).all()
 
 
-@settings(deadline=None)
 @given(oracle.batches())
 def test_flsd_is_one_of_two_focal_losses(batch):
     ours = flsd_loss(*batch, reduction="none")

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
@@ -45,7 +45,6 @@ def test_gradient(rng):
     assert torch.autograd.gradcheck(lambda z: label_smoothing_loss(z, target, reduction="none"), logits.requires_grad_())
 
 
-@settings(deadline=None)
 @given(oracle.batches(), st.floats(0.01, 0.99))
 def test_never_below_the_entropy_of_the_smoothed_label(batch, smoothing):
     logits, target = batch

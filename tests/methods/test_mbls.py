@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from rankmixup.errors import InvalidInput
 from rankmixup.functional import cross_entropy_loss, mbls_loss
@@ -51,7 +51,6 @@ def test_gradient(rng):
     assert torch.autograd.gradcheck(lambda z: mbls_loss(z, target, margin=2.0, reduction="none"), logits.requires_grad_())
 
 
-@settings(deadline=None)
 @given(oracle.batches())
 def test_the_penalty_is_none_within_the_margin_and_grows_as_it_shrinks(batch):
     logits, _ = batch

@@ -30,7 +30,7 @@ def test_values_by_hand():
     assert label_mixture_loss(LOGITS, OWN, OTHER, LAM).item() == pytest.approx(sum(expected) / 2)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.data())
 def test_agrees_with_the_loop_and_with_torch_on_soft_labels(data):
     size = data.draw(st.integers(1, 5))

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from rankmixup.errors import InvalidInput
 from rankmixup.functional import cross_entropy_loss, mmce_loss
@@ -95,7 +95,6 @@ def test_the_weighted_form_survives_a_vanishing_root():
     assert logits.grad.isfinite().all()
 
 
-@settings(deadline=None)
 @given(oracle.batches())
 def test_the_term_is_never_negative_and_knows_no_order(batch):
     logits, target = batch

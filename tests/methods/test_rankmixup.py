@@ -148,7 +148,7 @@ def test_mrl_pulls_the_raw_sample_up_and_the_mix_down_by_the_same_amount():
 # MRL: properties
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases(), st.sampled_from(SPACES), st.sampled_from(MASKINGS), st.floats(0, 5))
 def test_mrl_agrees_with_the_double_loop_anywhere(case, space, masking, margin):
     raw, mixed, same, _ = tensors(*case)
@@ -157,7 +157,7 @@ def test_mrl_agrees_with_the_double_loop_anywhere(case, space, masking, margin):
     assert got >= 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases(), st.sampled_from(SPACES), st.sampled_from(MASKINGS), st.floats(0, 5), st.floats(0, 5))
 def test_mrl_grows_with_the_margin_but_never_faster(case, space, masking, margin, more):
     raw, mixed, same, _ = tensors(*case)
@@ -165,7 +165,7 @@ def test_mrl_grows_with_the_margin_but_never_faster(case, space, masking, margin
     assert -1e-9 <= (high - low).item() <= more + 1e-9
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases(), st.floats(1, 5), st.floats(0, 5))
 def test_in_probability_space_a_margin_above_one_is_only_a_constant(case, margin, more):
     raw, mixed, _, _ = tensors(*case)
@@ -173,7 +173,7 @@ def test_in_probability_space_a_margin_above_one_is_only_a_constant(case, margin
     assert (high - low).item() == pytest.approx(more, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases(), st.sampled_from(SPACES), st.sampled_from(MASKINGS), st.randoms(use_true_random=False))
 def test_mrl_does_not_depend_on_the_order_of_samples_or_mixes(case, space, masking, shuffler):
     raw, mixed, same, _ = tensors(*case)
@@ -294,7 +294,7 @@ def test_mndcg_pushes_all_confidences_up_below_the_ideal_and_down_above_it_if_sy
 # M-NDCG: properties
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases(), st.sampled_from(RATIOS))
 def test_mndcg_agrees_with_the_double_loop_anywhere(case, ratio):
     raw, mixed, _, relevance = tensors(*case)
@@ -304,7 +304,7 @@ def test_mndcg_agrees_with_the_double_loop_anywhere(case, ratio):
         assert all(0 <= loss < 1 for loss in got)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases(), st.sampled_from(RATIOS), st.randoms(use_true_random=False))
 def test_mndcg_does_not_depend_on_the_order_of_samples_or_mixes(case, ratio, shuffler):
     raw, mixed, _, relevance = tensors(*case)
@@ -316,7 +316,7 @@ def test_mndcg_does_not_depend_on_the_order_of_samples_or_mixes(case, ratio, shu
     torch.testing.assert_close(shuffled, straight[samples])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases())
 def test_mndcg_of_mixes_that_are_the_raw_sample_is_what_it_lacks_of_certainty(case):
     """lam to 1: every relevance is 1 and every confidence c, so r = c."""

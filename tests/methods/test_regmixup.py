@@ -38,7 +38,7 @@ def test_value_by_hand() -> None:
     assert regmixup_loss(raw, mixed, *labels, weighting="sum", eta=0.5).item() == pytest.approx(ce + mce / 2)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 10**6), size=st.integers(1, 7), lam=st.floats(0, 1))
 def test_half_is_the_joint_mean_of_the_release(seed: int, size: int, lam: float) -> None:
     raw, mixed, target, partner = random_case(seed, size)
@@ -47,7 +47,7 @@ def test_half_is_the_joint_mean_of_the_release(seed: int, size: int, lam: float)
     assert loss.item() == pytest.approx(expected, abs=1e-10)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 10**6), eta=st.floats(0, 10))
 def test_sum_is_cross_entropy_plus_eta_mixture(seed: int, eta: float) -> None:
     raw, mixed, target, partner = random_case(seed)

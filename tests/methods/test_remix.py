@@ -31,7 +31,7 @@ def test_weights_by_hand() -> None:
     assert torch.equal(remix_label_weight(lam, own, other), expected)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     lam=st.floats(0, 1), own=st.integers(1, 5000), other=st.integers(1, 5000),
     kappa=st.sampled_from([1.5, 2.0, 3.0, 4.0, 10.0]), tau=st.floats(0, 1),
@@ -42,7 +42,7 @@ def test_agrees_with_the_naive_rule(lam: float, own: int, other: int, kappa: flo
         assert weight.item() == oracle.remix_weight(lam, own, other, kappa, tau)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(lam=st.floats(0, 1), own=st.integers(1, 5000), other=st.integers(1, 5000))
 def test_the_rarer_class_never_loses(lam: float, own: int, other: int) -> None:
     share = torch.tensor([lam], dtype=torch.float64)

@@ -40,7 +40,7 @@ def test_partner_frequencies_are_those_of_theory(tau: float) -> None:
         assert stats.chisquare(observed, [draws] * 8).pvalue < 1e-6
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(counts=st.lists(st.integers(1, 10**6), min_size=1, max_size=8), tau=st.floats(-100, 100), seed=st.integers(0, 10**6))
 def test_partners_are_in_the_batch_however_extreme_tau(counts: list[int], tau: float, seed: int) -> None:
     uniform = torch.rand(len(counts), generator=stream(seed, "uniform"))
@@ -57,7 +57,7 @@ def test_lambda_by_hand() -> None:
     assert moved.tolist() == [1.0, 0.25, 0.75, 0.25]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(lam=st.floats(0, 1), own=st.integers(1, 5000), other=st.integers(1, 5000))
 def test_lambda_agrees_with_the_naive_rule_and_stays_a_weight(lam: float, own: int, other: int) -> None:
     moved = unimix_lambda(torch.tensor([lam], dtype=torch.float64), torch.tensor([own]), torch.tensor([other])).item()
@@ -79,7 +79,7 @@ def test_prior_by_hand() -> None:
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 10**6), counts=st.lists(st.integers(1, 5000), min_size=2, max_size=6))
 def test_prior_correction_is_the_bayias_loss(seed: int, counts: list[int]) -> None:
     logits = torch.randn(3, len(counts), generator=stream(seed, "logits"), dtype=torch.float64)

@@ -65,7 +65,7 @@ def test_agrees_with_torchmetrics_where_no_confidence_lies_on_an_edge(rng):
     assert F.expected_calibration_error(probs, target).item() == pytest.approx(theirs, abs=1e-6)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 60), st.integers(2, 6), st.integers(1, 20), st.integers(0, 10**6))
 def test_properties(samples, classes, num_bins, seed):
     rng = random.stream(seed, "properties")
@@ -175,7 +175,7 @@ def test_ks_by_hand_and_with_ties():
     assert F.ks_calibration_error(*two_class([0.5, 0.5, 0.5, 0.5], [1, 1, 0, 0])).item() == 0
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(2, 60), st.integers(0, 10**6))
 def test_properties_of_l2_debiased_and_ks(samples, seed):
     rng = random.stream(seed, "properties")
@@ -193,7 +193,7 @@ def test_properties_of_l2_debiased_and_ks(samples, seed):
     assert F.ks_calibration_error(probs[order], target[order]).item() == pytest.approx(ks, abs=1e-12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 40), st.sampled_from([torch.float32, torch.float64]), st.integers(0, 10**6))
 def test_bins_are_those_of_a_search_also_on_and_beside_edges(num_bins, dtype, seed):
     edges = torch.linspace(0, 1, num_bins + 1, dtype=torch.float64).to(dtype)

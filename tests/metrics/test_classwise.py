@@ -41,7 +41,7 @@ def test_many_chunks_are_as_good_as_one(rng, monkeypatch):
     assert F.classwise_calibration_error(probs, target).item() == pytest.approx(whole, abs=1e-13)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(1, 20), st.integers(0, 10**6))
 def test_properties(samples, classes, num_bins, seed):
     rng = random.stream(seed, "properties")

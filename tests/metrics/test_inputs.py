@@ -121,7 +121,7 @@ def test_the_first_of_equal_scores_is_the_prediction():
         assert top_label(scores, torch.tensor([0, 1, 1]), from_logits=from_logits)[1].tolist() == [1, 0, 1]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 12), st.integers(1, 7), st.integers(0, 10**6), st.booleans(), st.sampled_from([1, 2, 5]))
 def test_top_label_is_that_of_max_whatever_the_ties(samples, classes, seed, from_logits, chunk):
     rng = random.stream(seed, "properties")

@@ -50,7 +50,7 @@ def test_detection_by_hand():
     assert result["auroc"] == pytest.approx((18 + 18.5 + 19 + 20) / 80)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(values, values)
 def test_agrees_with_loops_and_scikit_learn(inside, outside):
     from sklearn.metrics import average_precision_score, roc_auc_score

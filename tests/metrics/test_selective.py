@@ -69,7 +69,7 @@ def test_all_right_and_all_wrong():
             F.correctness_auroc(*data)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from([0.5, 0.6, 0.75, 1.0]), st.booleans()), min_size=1, max_size=30), st.integers(0, 10**6))
 def test_properties(samples, seed):
     probs, target = two_class([each[0] for each in samples], [int(each[1]) for each in samples])

@@ -40,7 +40,7 @@ def test_leading_dimensions_are_independent(rng):
     assert together.tolist() == pytest.approx([smooth_from_grid(grid, 50).item() for grid in grids], abs=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 40), st.integers(0, 10**6))
 def test_properties(samples, seed):
     rng = random.stream(seed, "properties")

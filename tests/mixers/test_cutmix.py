@@ -39,7 +39,7 @@ def test_pastes_the_partners_box_and_counts_the_area_that_stays():
     assert lam.tolist() == [0.5, 0.875]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_paste_agrees_with_the_loop_over_pixels(data):
     size, height, width = data.draw(st.tuples(st.integers(1, 3), st.integers(1, 5), st.integers(1, 5)))
@@ -70,7 +70,7 @@ def test_box_has_sides_of_root_one_minus_lam_about_the_centre(lam, centre, size,
     assert tuple(got.tolist()) == box
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.floats(0, 1),
     st.tuples(*[st.floats(0, 1, exclude_max=True)] * 2),

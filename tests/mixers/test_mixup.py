@@ -40,7 +40,7 @@ def test_several_mixes_are_that_many_single_ones():
     assert torch.equal(mixup(x, lam, partner), torch.stack([mixup(x, lam[m], partner[m]) for m in range(3)]))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.data())
 def test_agrees_with_the_double_loop(data):
     size = data.draw(st.integers(1, 5))
@@ -253,7 +253,7 @@ def test_soft_labels_are_mixtures_of_one_hot_labels():
     assert MIXED.soft_labels(3, LABELS).tolist() == expected
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=6), st.integers(0, 2**32))
 def test_relevance_and_soft_labels_agree_with_the_definition(labels, seed):
     size = len(labels)

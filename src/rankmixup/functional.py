@@ -31,6 +31,7 @@ from rankmixup.metrics import (
     debiased_calibration_error,
     excess_aurc,
     expected_calibration_error,
+    kendall_tau,
     ks_calibration_error,
     long_tail_metrics,
     maximum_calibration_error,
@@ -40,6 +41,8 @@ from rankmixup.metrics import (
     overconfidence_error,
     smooth_calibration_error,
     underconfidence_error,
+    violated_mixed_pairs,
+    violated_raw_pairs,
 )
 from rankmixup.mixers import cutmix, cutmix_boxes, mixup
 
@@ -63,6 +66,7 @@ __all__ = [
     "expected_calibration_error",
     "flsd_loss",
     "focal_loss",
+    "kendall_tau",
     "ks_calibration_error",
     "label_mixture_loss",
     "label_smoothing_loss",
@@ -84,4 +88,6 @@ __all__ = [
     "underconfidence_error",
     "unimix_lambda",
     "unimix_partner",
+    "violated_mixed_pairs",
+    "violated_raw_pairs",
 ]

@@ -521,3 +521,13 @@ def test_forwarded_counts_samples_that_enter_the_network(method, forwarded):
 def test_wrong_input_is_refused_in_one_sentence(call, message):
     with unchecked(), pytest.raises(InvalidInput, match=message):
         call()
+
+
+@pytest.mark.parametrize("space", ["logit", "probability"])
+def test_mrl_tells_the_hinges_that_its_loss_is_the_mean_of(space, rng):
+    raw, mixed = torch.randn(6, 4, generator=rng), torch.randn(3, 6, 4, generator=rng)
+    method = RankMixupMRL(margin=0.1, space=space)
+    hinges = method.hinges(raw, mixed)
+    assert 0 < (hinges > 0).float().mean() < 1
+    torch.testing.assert_close(hinges.mean(), mixup_ranking_loss(raw, mixed, margin=0.1, space=space))
+    assert RankMixupMNDCG().hinges(raw, mixed) is None

@@ -3,6 +3,7 @@
 import dataclasses
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -23,6 +24,8 @@ class Method(Configured):
     """One training-time approach: runs the forwards of a step and returns its loss."""
 
     registry = _registry
+    orders_mixes: ClassVar[bool] = False
+    """Whether the loss asks for less confidence the more a sample is mixed, so that training is wrong if it does not come about."""
 
     @abstractmethod
     def __call__(self, model: nn.Module, batch: Batch, ctx: Context) -> StepOutput:
@@ -42,6 +45,10 @@ class Method(Configured):
             value = getattr(self, field.name)
             if isinstance(value, Mixer):
                 value.check_model(model)
+
+    def hinges(self, logits: Float[Tensor, "B K"], mixed_logits: Float[Tensor, "M B K"]) -> Float[Tensor, "M B"] | None:
+        """By how much each mix fails to stay behind its raw sample as the loss asks; None for a loss that asks nothing of the kind."""
+        return None
 
     def initial_state(self, *, num_classes: int, dataset_size: int | None) -> nn.Module | None:
         """What the method remembers between steps, kept in `ctx.state` and checkpointed; None for most methods."""

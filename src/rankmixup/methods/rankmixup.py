@@ -52,13 +52,17 @@ def mixup_ranking_loss(
         mixed_logits = mixed_logits.unsqueeze(0)
         same_class = None if same_class is None else same_class.unsqueeze(0)
     _check_pair(logits, mixed_logits)
-    score = confidence if space == "probability" else max_logit
-    hinge = torch.relu(score(upcast(mixed_logits)) - score(upcast(logits)) + margin)  # [M, B]
+    hinge = _hinges(logits, mixed_logits, margin, space)
     if same_class is not None and masking != "keep":
         require(same_class.shape == hinge.shape, f"same_class must have shape {list(hinge.shape)}, got {list(same_class.shape)}")
         other_class = (~same_class).to(hinge.dtype)
         hinge = hinge * (other_class if masking == "skip" else other_class.mean(dim=1, keepdim=True))
     return reduce(hinge.mean(dim=0), reduction)
+
+
+def _hinges(logits: Float[Tensor, "B K"], mixed_logits: Float[Tensor, "M B K"], margin: float, space: Space) -> Float[Tensor, "M B"]:
+    score = confidence if space == "probability" else max_logit
+    return torch.relu(score(upcast(mixed_logits)) - score(upcast(logits)) + margin)
 
 
 def mndcg_loss(
@@ -117,6 +121,8 @@ def _check_pair(logits: Tensor, mixed_logits: Tensor) -> None:
 class _RankMixup(Method):
     """Cross-entropy on raw samples plus a weighted ranking term on their mixes; mixed samples get no label."""
 
+    orders_mixes = True
+
     weight: float = 0.1
     """Weight w of the ranking term (the paper's, for all data sets)."""
     mixer: Mixer = Mixup(alpha=2.0)
@@ -162,6 +168,9 @@ class RankMixupMRL(_RankMixup):
     def check(self) -> None:
         super().check()
         require(self.margin >= 0, f"margin must be at least 0, got {self.margin}")
+
+    def hinges(self, logits: Float[Tensor, "B K"], mixed_logits: Float[Tensor, "M B K"]) -> Float[Tensor, "M B"]:
+        return _hinges(logits, mixed_logits, self.margin, self.space)
 
     def ranking(self, mixed: Mixed, target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
         assert mixed.raw is not None

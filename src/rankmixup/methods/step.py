@@ -47,6 +47,10 @@ class Objective(nn.Module):
         self.steps += 1
         return output
 
+    def draw_from(self, rng: torch.Generator) -> None:
+        """Go on with the random stream `rng`."""
+        self._ctx.rng.set_state(rng.get_state())
+
     def get_extra_state(self) -> Tensor:
         """Epoch, step and random stream as one tensor of bytes, which every checkpoint format can hold."""
         counters = torch.tensor([self.epoch, self.steps]).view(torch.uint8)

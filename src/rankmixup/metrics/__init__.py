@@ -16,7 +16,7 @@ from rankmixup.metrics.classwise import classwise_calibration_error
 from rankmixup.metrics.longtail import class_groups, long_tail_metrics
 from rankmixup.metrics.ood import ood_detection, ood_scores
 from rankmixup.metrics.proper import accuracy, brier_score, negative_log_likelihood
-from rankmixup.metrics.ranking import confidence_by_lambda
+from rankmixup.metrics.ranking import confidence_by_lambda, kendall_tau, violated_mixed_pairs, violated_raw_pairs
 from rankmixup.metrics.selective import aurc, correctness_auroc, excess_aurc
 from rankmixup.metrics.smooth import smooth_calibration_error
 from rankmixup.metrics.suite import METRIC_KEYS, all_metrics
@@ -86,6 +86,7 @@ __all__ = [
     "excess_aurc",
     "expected_calibration_error",
     "holm",
+    "kendall_tau",
     "ks_calibration_error",
     "long_tail_metrics",
     "maximum_calibration_error",
@@ -99,6 +100,8 @@ __all__ = [
     "paired_comparison",
     "smooth_calibration_error",
     "underconfidence_error",
+    "violated_mixed_pairs",
+    "violated_raw_pairs",
 ]
 
 _STREAMING = {

@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-all check bench docs clean
+.PHONY: demo test test-all check bench faults docs clean
 
 demo: .venv/user
 	$(BIN)/rankmixup demo
@@ -23,6 +23,9 @@ check: .venv/dev
 
 bench: .venv/dev
 	$(BIN)/python -m benchmarks
+
+faults: .venv/dev
+	$(BIN)/python -m studies.faults
 
 docs: .venv/docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning docs site

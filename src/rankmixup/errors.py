@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["InvalidInput", "RankMixupError", "WorkFailed", "require", "unknown_name"]
+__all__ = ["Interrupted", "InvalidInput", "RankMixupError", "WorkFailed", "require", "unknown_name"]
 
 
 class RankMixupError(Exception):
@@ -23,6 +23,14 @@ class InvalidInput(RankMixupError):
 
 class WorkFailed(RankMixupError):
     """The request was right but the work could not be finished. The command exits with status 1."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal stopped the work, which was saved first. Not to be caught with other errors: whoever sent it wants everything to stop."""
+
+    def __init__(self, message: str, exit_status: int = 130):
+        super().__init__(message)
+        self.exit_status = exit_status
 
 
 def require(condition: bool, message: str) -> None:

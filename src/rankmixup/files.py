@@ -16,8 +16,8 @@ from rankmixup.errors import InvalidInput
 __all__ = ["append_line", "read_json", "read_npz", "write_atomic", "write_json", "write_npz"]
 
 
-def write_atomic(path: Path, content: bytes) -> None:
-    """Write a temporary file beside `path`, flush it to disk, and rename it over `path`."""
+def write_atomic(path: Path, content: bytes | memoryview) -> None:
+    """Write a temporary file beside `path`, flush it to disk, and rename it over `path`; the name too is on disk on return."""
     # Not tempfile's, whose files only their owner may read: results are to be shared.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
@@ -29,6 +29,11 @@ def write_atomic(path: Path, content: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["beta", "cpu_seed", "global_seed", "permutations", "stream"]
+__all__ = ["beta", "cpu_seed", "global_seed", "global_state", "permutations", "set_global_state", "stream"]
 
 
 def stream(seed: int, *names: str | int) -> torch.Generator:
@@ -48,6 +48,19 @@ def global_seed(seed: int, *names: str | int) -> Iterator[None]:
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(stream(seed, *names).initial_seed())
         yield
+
+
+def global_state(device: torch.device) -> list[Tensor]:
+    """Where torch's global generators stand: the CPU's and, if it is a GPU, that of `device`."""
+    states = [torch.get_rng_state()]
+    return [*states, torch.cuda.get_rng_state(device)] if device.type == "cuda" else states
+
+
+def set_global_state(states: Sequence[Tensor], device: torch.device) -> None:
+    """Put torch's global generators where `global_state` found them; those of a GPU only if it was one and `device` is."""
+    torch.set_rng_state(states[0])
+    if device.type == "cuda" and len(states) > 1:
+        torch.cuda.set_rng_state(states[1], device)
 
 
 @contextlib.contextmanager

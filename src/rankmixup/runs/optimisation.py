@@ -41,9 +41,13 @@ class Optimisation(Configured):
     """Whether biases and the parameters of normalisation, all of one dimension, decay too."""
     clip: float = 2.0
     """Largest norm of the whole gradient; 0 does not clip."""
+    accumulate: int = 1
+    """Parts in which a process forwards its share of a batch, to save memory; BatchNorm and mixing see one part at a time."""
+    precision: Literal["32", "tf32", "bf16-mixed", "16-mixed"] = "32"
+    """Numbers of the training forwards: float32, its products rounded to 10 bits (tf32), or bfloat16 or float16 where that is safe."""
 
     def check(self) -> None:
-        for name in ("epochs", "batch_size"):
+        for name in ("epochs", "batch_size", "accumulate"):
             require(getattr(self, name) >= 1, f"{name} must be at least 1, got {getattr(self, name)}")
         require(self.lr > 0, f"lr must be positive, got {self.lr}")
         require(0 <= self.momentum < 1, f"momentum must lie in [0, 1), got {self.momentum}")

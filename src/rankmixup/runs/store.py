@@ -1,21 +1,31 @@
 """The directory of a run: what it is, how far it got, and what came of it."""
 
+import contextlib
+import fcntl
 import json
 import os
 import platform
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rankmixup.errors import InvalidInput
 from rankmixup.files import append_line, read_json, write_atomic, write_json
+from rankmixup.runs.provenance import flat
 from rankmixup.runs.run import Run
 from rankmixup.runs.scores import Scores
 
-__all__ = ["StoredRun", "environment"]
+__all__ = ["RunState", "StoredRun", "environment"]
+
+RunState = Literal["running", "finished", "interrupted"]
+
+_ATTEMPTS = 10
+"""How often a lock is asked for before it counts as taken: who only looks at the state of a run holds it for a moment."""
 
 
 class StoredRun:
-    """`RUNS/<id>`: run.json, splits.json, env.json, log.jsonl, checkpoints/, predictions/ and, once finished, result.json."""
+    """`RUNS/<id>`: run.json, splits.json, env.json, log.jsonl, metrics.csv, checkpoints/, predictions/ and, once finished, result.json."""
 
     def __init__(self, path: Path, run: Run):
         self.path = path
@@ -56,6 +66,43 @@ class StoredRun:
             raise InvalidInput(f"{path} must be a run directory, but it has no run.json")
         return cls(path, Run.from_dict(read_json(path / "run.json")))
 
+    def refuse_changes(self, run: Run) -> None:
+        """Raise `InvalidInput` with every field in which `run` differs from this one."""
+        stored, asked = flat(self.run.to_dict()), flat(run.to_dict())
+        changes = [f"{name} {stored.get(name)} -> {asked.get(name)}" for name in stored | asked if stored.get(name) != asked.get(name)]
+        if changes:
+            raise InvalidInput(f"run {self.path} cannot change: {', '.join(changes)}")
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep every other process from training this run; the system forgets the lock with the process."""
+        with (self.path / "lock").open("a") as file:
+            # A worker process that outlives this one must not keep its lock.
+            os.register_at_fork(after_in_child=file.close)
+            for attempt in range(_ATTEMPTS):
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if attempt == _ATTEMPTS - 1:
+                        raise InvalidInput(f"run {self.path} must be trained by one process at a time, and another one trains it") from None
+                    time.sleep(0.1)
+            yield
+
+    @property
+    def state(self) -> RunState:
+        """How the run stands."""
+        if self.finished:
+            return "finished"
+        try:
+            with (self.path / "lock").open() as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return "running"
+        except FileNotFoundError:
+            pass
+        return "interrupted"
+
     @property
     def finished(self) -> bool:
         """Whether there is a result."""
@@ -87,6 +134,13 @@ class StoredRun:
     def log(self, record: dict[str, Any]) -> None:
         """Append one epoch to log.jsonl."""
         append_line(self.path / "log.jsonl", record)
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """The records of log.jsonl, one for each epoch; a line that a crash cut short is left out."""
+        path = self.path / "log.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [json.loads(line) for line in lines if _epoch_of(line) < float("inf")]
 
     def trim_log(self, epochs: int) -> None:
         """Forget what was logged after `epochs` epochs: a resumed run logs it again."""

@@ -1,35 +1,121 @@
-"""Checkpoints: written whole or not at all, read without executing anything."""
+"""Checkpoints: written whole or not at all, told from damaged ones before anything is read, read without executing anything."""
 
+import hashlib
 import io
 import pickle
+import re
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from rankmixup.errors import WorkFailed
 from rankmixup.files import write_atomic
 
-__all__ = ["load_checkpoint", "save_checkpoint"]
+__all__ = ["Checkpoints", "load_best", "load_checkpoint"]
+
+Kind = Literal["step", "best"]
+
+_NAME = re.compile(r"(?P<kind>step|best)-(?P<position>\d{8,})-(?P<digest>[0-9a-f]{12})\.pt")
 
 
-def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Write tensors and plain values."""
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    try:
-        write_atomic(path, buffer.getvalue())
-    except OSError as error:
-        raise WorkFailed(f"checkpoint {path} could not be written ({error}); the one before it is untouched") from error
+class Checkpoints:
+    """The folder of a run's checkpoints: the last two states that training can go on from, and the best weights up to each.
+
+    A file is named by the number of steps taken and by the beginning of the SHA-256 of its own content.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._kept: list[set[str]] = []
+        self._best: dict[str, Any] = {}
+
+    def save(self, position: int, state: Mapping[str, Any], best: Mapping[str, Any]) -> None:
+        """Write `state` after `position` steps and, if they are new, the weights `best["model"]` of epoch `best["epoch"]`.
+
+        Only then are older files removed, and what a crash left half-written.
+        """
+        if best and best["epoch"] != self._best.get("epoch"):
+            described = {name: value for name, value in best.items() if name != "model"}
+            self._best = {**described, "file": _write(self.folder, "best", position, best)}
+        name = _write(self.folder, "step", position, {**state, "best": self._best})
+        self._kept = [*self._kept, _files(name, self._best)][-2:]
+        for path in self.folder.iterdir():
+            if _NAME.search(path.name) and path.name not in set().union(*self._kept):
+                path.unlink()
+
+    def newest(self) -> tuple[Path | None, list[str]]:
+        """The newest checkpoint that can be read, None if there is none at all, and what is wrong with newer ones."""
+        complaints: list[str] = []
+        for path in _named(self.folder, "step"):
+            try:
+                self.load(path)
+            except WorkFailed as error:
+                complaints.append(str(error))
+            else:
+                return path, complaints
+        if complaints:
+            raise WorkFailed(f"no checkpoint in {self.folder} can be read, and none was removed: {'; '.join(complaints)}")
+        return None, []
+
+    def load(self, path: Path) -> dict[str, Any]:
+        """The state in `path`, whose best weights can be read too; the next checkpoint is kept beside this one."""
+        state = load_checkpoint(path)
+        best = state.get("best")
+        if not isinstance(best, dict):
+            raise WorkFailed(f"checkpoint {path} is not one of ours: it holds {sorted(map(str, state))}")
+        if best:
+            load_checkpoint(self.folder / best["file"])
+        self._best, self._kept = best, [_files(path.name, best)]
+        return state
+
+
+def load_best(folder: Path) -> dict[str, Any]:
+    """The weights of the selected epoch of a finished run, by name."""
+    for path in _named(folder, "best"):
+        return load_checkpoint(path)["model"]
+    raise WorkFailed(f"{folder} has no checkpoint of the best epoch")
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read what `save_checkpoint` wrote; anything that is not tensors and plain values is refused."""
+    """The tensors and plain values of one file, which must be what was written under its name."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise WorkFailed(f"checkpoint {path} cannot be read ({error.strerror})") from error
+    name = _NAME.fullmatch(path.name)
+    if name is None or hashlib.sha256(content).hexdigest()[:12] != name["digest"]:
+        raise WorkFailed(f"checkpoint {path} is damaged: its content is not what its name says")
     try:
         # torch would try a file that is no zip as one of its older formats, with errors of every kind.
-        if not zipfile.is_zipfile(path):
+        if not zipfile.is_zipfile(io.BytesIO(content)):
             raise zipfile.BadZipFile
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, ValueError, EOFError, KeyError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
-        raise WorkFailed(f"checkpoint {path} cannot be read: it is damaged, or not one of ours") from error
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except (RuntimeError, ValueError, EOFError, KeyError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
+        raise WorkFailed(f"checkpoint {path} is not one of ours: it holds more than tensors and plain values") from error
+    if not isinstance(state, dict):
+        raise WorkFailed(f"checkpoint {path} is not one of ours: it holds a {type(state).__name__}")
+    return state
+
+
+def _files(name: str, best: Mapping[str, Any]) -> set[str]:
+    return {name, best["file"]} if best else {name}
+
+
+def _named(folder: Path, kind: Kind) -> list[Path]:
+    """Files of one kind, the newest first."""
+    found = [(match, path) for path in folder.glob(f"{kind}-*.pt") if (match := _NAME.fullmatch(path.name))]
+    return [path for match, path in sorted(found, key=lambda pair: (int(pair[0]["position"]), pair[1].name), reverse=True)]
+
+
+def _write(folder: Path, kind: Kind, position: int, state: Mapping[str, Any]) -> str:
+    buffer = io.BytesIO()
+    torch.save(dict(state), buffer)
+    name = f"{kind}-{position:08d}-{hashlib.sha256(buffer.getbuffer()).hexdigest()[:12]}.pt"
+    try:
+        write_atomic(folder / name, buffer.getbuffer())
+    except OSError as error:
+        raise WorkFailed(f"checkpoint {folder / name} could not be written ({error.strerror}); the one before it is untouched") from error
+    return name

@@ -1,16 +1,26 @@
 """Training a run from wherever it stands to its result. Nothing here knows a method, a data set or a network by name."""
 
+import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from lightning_fabric import Fabric
+from lightning_fabric.loggers.logger import Logger
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
+from rankmixup.data import Dataset
 from rankmixup.data.overlap import check_held_out, overlap_sentence, shared_images
-from rankmixup.errors import InvalidInput, require
 from rankmixup.files import write_json
+from rankmixup.hardware import Accelerator, Hardware, Strategy
 from rankmixup.runs import Run, StoredRun, environment
+from rankmixup.training.every import Every
+from rankmixup.training.fabric import build_fabric
+from rankmixup.training.journal import Journal
+from rankmixup.training.loggers import check_loggers
 from rankmixup.training.memory import keep_freed_memory
-from rankmixup.training.progress import Silent
+from rankmixup.training.processes import ask_first, speaking_once
+from rankmixup.training.progress import Watcher
+from rankmixup.training.signals import Signals
 from rankmixup.training.trainer import Trainer
 
 __all__ = ["is_first_process", "train"]
@@ -22,53 +32,80 @@ def train(
     runs: str | Path = "runs",
     data_root: str | Path | None = None,
     download: bool = False,
-    accelerator: str = "auto",
-    devices: int = 1,
+    accelerator: Accelerator = "auto",
+    devices: int | None = None,
+    nodes: int | None = None,
+    strategy: Strategy = "auto",
+    compile: bool = False,  # noqa: A002 - the name of the flag, and of torch's function
     workers: int | None = None,
-    watcher: Silent | None = None,
+    checkpoint_every: str = "1min",
+    loggers: Sequence[str | Logger] = (),
+    watcher: Watcher | None = None,
 ) -> StoredRun:
     """Train `run`, or finish it if it was interrupted, or do nothing if it is finished; its directory is `runs/<id>`.
 
-    `data_root` is where data sets are on disk, and where `download` puts them; `workers` processes decode image files for each device.
+    `data_root` is where data sets are on disk, and where `download` puts them; `workers` processes decode image files for each
+    device. See `Hardware` for the devices. `checkpoint_every` is a number of steps or minutes, as in "200steps" or "5min"; the end of
+    training is always saved. A first SIGINT or SIGTERM saves the run and raises `Interrupted`.
     """
     store = StoredRun.locate(runs, run)
     if not store.finished:
-        require(devices >= 1, f"devices must be at least 1, got {devices}")
-        try:
-            fabric = Fabric(accelerator=accelerator, devices=devices, strategy="auto" if devices == 1 else "ddp")
-        except (RuntimeError, ValueError) as error:  # lightning-fabric's own are of both kinds, some of several lines
-            reason = " ".join(str(error).split())
-            raise InvalidInput(f"accelerator {accelerator!r} with {devices} devices must exist on this machine ({reason})") from error
+        check_loggers(loggers)
+        every, hardware = Every.parse(checkpoint_every), Hardware(accelerator, devices, nodes, strategy, compile)
         root = None if data_root is None else Path(data_root)
-        fabric.launch(lambda fabric: _train(fabric, store, root, download, workers, watcher or Silent()))
+
+        def work(fabric: Fabric) -> None:
+            with speaking_once(fabric), contextlib.ExitStack() as until_done:
+                dataset = _load(fabric, run, root, download)
+                signals = Signals()
+                trainer = Trainer(fabric, store, dataset, every=every, signals=signals, workers=workers, compile=compile)
+                # Only now, when everything that can be wrong with the request has had its chance to be.
+                ask_first(fabric, lambda: _open(store, until_done))
+                first = Journal(store, watcher or Watcher(), loggers) if fabric.is_global_zero else None
+                if first is not None:
+                    _describe(store, dataset, first)
+                until_done.enter_context(signals)
+                _train(trainer, first or Watcher())
+
+        build_fabric(hardware, run.optimisation).launch(work)
     return store
 
 
-def _train(fabric: Fabric, store: StoredRun, root: Path | None, download: bool, workers: int | None, watcher: Silent) -> None:
+def _load(fabric: Fabric, run: Run, root: Path | None, download: bool) -> Dataset:
     if fabric.device.type == "cpu":
         keep_freed_memory()
     # The first process fetches and decodes what the others then find.
     with fabric.rank_zero_first():
-        dataset = store.run.data.load(root, download=download)
-    check_held_out(dataset, store.run.data.protocol)
-    trainer = Trainer(fabric, store, dataset, workers)
-    trainer.resume()
-    # Only now, when everything that can be wrong with the request has had its chance to be.
+        dataset = run.data.load(root, download=download)
+    check_held_out(dataset, run.data.protocol)
+    return dataset
+
+
+def _open(store: StoredRun, until_done: contextlib.ExitStack) -> None:
+    if not store.created:
+        store.create()
+    until_done.enter_context(store.locked())
+
+
+def _describe(store: StoredRun, dataset: Dataset, watcher: Watcher) -> None:
+    """What the first process writes about a run before it trains for the first time."""
+    if not (store.path / "env.json").exists():
+        shared = shared_images(dataset)
+        write_json(store.path / "splits.json", {**dataset.manifest(), "shared_images": shared})
+        if (sentence := overlap_sentence(shared)) is not None:
+            watcher.warn(sentence)
+        write_json(store.path / "env.json", environment())
+
+
+def _train(trainer: Trainer, watcher: Watcher) -> None:
+    run, fabric = trainer.run, trainer.fabric
+    trainer.resume(watcher)
     if fabric.is_global_zero:
-        if not store.created:
-            shared = shared_images(dataset)
-            store.create()
-            write_json(store.path / "splits.json", {**dataset.manifest(), "shared_images": shared})
-            if (sentence := overlap_sentence(shared)) is not None:
-                watcher.warn(sentence)
-            write_json(store.path / "env.json", environment())
-        store.trim_log(trainer.epoch)
-    else:
-        watcher = Silent()
-    watcher.start(store.run, trainer.epoch)
+        trainer.store.trim_log(trainer.epoch)
+    watcher.start(run, trainer.epoch, trainer.steps)
     try:
-        while trainer.epoch < store.run.optimisation.epochs:
-            watcher.epoch(trainer.train_epoch())
+        while trainer.epoch < run.optimisation.epochs:
+            trainer.train_epoch(watcher)
     finally:
         watcher.stop()
     trainer.finish()

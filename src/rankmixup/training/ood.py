@@ -16,7 +16,7 @@ from rankmixup.errors import require
 from rankmixup.files import read_json, read_npz, write_npz
 from rankmixup.models import build_model
 from rankmixup.runs import Scores, StoredRun
-from rankmixup.training.checkpoint import load_checkpoint
+from rankmixup.training.checkpoint import load_best
 from rankmixup.training.predict import predict
 
 __all__ = ["UnknownSamples", "predict_unknown"]
@@ -79,5 +79,5 @@ def _network(stored: StoredRun, splits: dict[str, Any]) -> torch.nn.Module:
     # The weights that it begins with are of no account, but must not be drawn from the caller's generator.
     with random.global_seed(stored.run.seed, "weights"):
         model = build_model(stored.run.model, **sizes)
-    model.load_state_dict(load_checkpoint(stored.checkpoints / "best.pt")["model"])
+    model.load_state_dict(load_best(stored.checkpoints))
     return model

@@ -11,7 +11,7 @@ from rankmixup.data import Split, View, evaluation_batches
 from rankmixup.metrics.ranking import fold_lambda
 from rankmixup.random import stream
 
-__all__ = ["predict", "predict_mixed"]
+__all__ = ["predict", "predict_mixed", "predict_mixes"]
 
 
 def predict(fabric: Fabric, model: nn.Module, split: Split, view: View, *, workers: int | None = None) -> Float[Tensor, "N K"]:
@@ -33,9 +33,16 @@ def predict_mixed(
     if len(other) == 0:  # as with a few samples of one class
         return predict(fabric, model, split, view, workers=workers)[:0], lam[:0]
     lam, partner = lam[other], partner[other]
-    own, others = (_inputs(fabric, split[where], view, workers) for where in (other, partner))
+    return predict_mixes(fabric, model, split[other], split[partner], lam, view, workers=workers), fold_lambda(lam)
+
+
+def predict_mixes(
+    fabric: Fabric, model: nn.Module, own: Split, others: Split, lam: Float[Tensor, " N"], view: View, *, workers: int | None = None
+) -> Float[Tensor, "N K"]:
+    """Logits of lam x own + (1 - lam) x other for each pair of samples."""
+    inputs, other_inputs = (_inputs(fabric, split, view, workers) for split in (own, others))
     weights = lam[fabric.global_rank :: fabric.world_size].to(fabric.device)
-    return _forwarded(fabric, model, _mixes(own, others, weights), len(other)), fold_lambda(lam)
+    return _forwarded(fabric, model, _mixes(inputs, other_inputs, weights), len(lam))
 
 
 def _inputs(fabric: Fabric, split: Split, view: View, workers: int | None) -> Iterator[Tensor]:

@@ -3,66 +3,100 @@
 import time
 import warnings
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Column
 
 from rankmixup.runs import Run
 
-__all__ = ["Silent", "Watcher"]
+__all__ = ["ProgressWatcher", "Watcher"]
+
+_LINES = 10
+"""Lines of a run of many short epochs, where there is no bar: a log file wants one now and then."""
+_QUIET = 300.0
+"""Seconds after which it wants one anyway."""
 
 
-class Silent:
-    """Shows nothing but warnings, and those as Python does."""
+class Watcher:
+    """Is told what happens while a run trains. This one shows nothing but warnings, and those as Python does."""
 
     def warn(self, message: str) -> None:
         """Something is wrong, but not so that training is useless."""
         warnings.warn(message, UserWarning, stacklevel=2)
 
-    def start(self, run: Run, done: int) -> None:
-        """Training begins behind `done` epochs."""
+    def start(self, run: Run, epochs_done: int, steps: int) -> None:
+        """Training begins behind `epochs_done` epochs of `steps` steps."""
+
+    def step(self, epochs_done: int, steps_done: int, loss: float) -> None:
+        """Some steps later, `steps_done` into an epoch; `loss` is that of the last of them."""
 
     def epoch(self, record: Mapping[str, Any]) -> None:
-        """An epoch is over."""
+        """An epoch is over; `record` is its line of log.jsonl."""
 
     def stop(self) -> None:
         """Training is over, or has failed."""
 
 
-class Watcher(Silent):
-    """Epoch, loss terms, validation accuracy and ECE, time left."""
+class ProgressWatcher(Watcher):
+    """Epoch, step, time left, loss, and the last validation's accuracy, ECE and Kendall tau."""
 
     def __init__(self, console: Console | None = None):
         self.console = console or Console(stderr=True)
         self._bar: Progress | None = None
 
     def warn(self, message: str) -> None:
-        self.console.print(f"warning: {message}", highlight=False, soft_wrap=True, markup=False)
+        self._print(f"warning: {message}")
 
-    def start(self, run: Run, done: int) -> None:
-        self._title = f"{run.method.name} on {run.data.name}, seed {run.seed}"
-        self._epochs, self._done, self._began = run.optimisation.epochs, done, time.monotonic()
-        if not self.console.is_terminal:
-            self.console.print(f"{self._title}: run {run.id}" + (f", resumed after epoch {done}" if done else ""), highlight=False)
-            return
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn(), TimeRemainingColumn())
-        self._bar = Progress(*columns, TextColumn("{task.fields[figures]}"), console=self.console)
-        self._task = self._bar.add_task(self._title, total=self._epochs, completed=done, figures="")
-        self._bar.start()
+    def start(self, run: Run, epochs_done: int, steps: int) -> None:
+        self._epochs, self._steps, self._figures = run.optimisation.epochs, steps, ""
+        self._begun: tuple[int, float] | None = None
+        self._last_line = time.monotonic()
+        resumed = f", resumed after epoch {epochs_done}" if epochs_done else ""
+        self._print(f"{run.method.name} on {run.data.name}, {run.model}, seed {run.seed}: run {run.id}{resumed}")
+        if self.console.is_terminal:
+            # The text is cut at the end of the line, not the bar beside it.
+            text = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True))
+            self._bar = Progress(BarColumn(bar_width=8), text, console=self.console, expand=True)
+            self._task = self._bar.add_task("", total=self._epochs * steps, completed=epochs_done * steps)
+            self._bar.start()
+
+    def step(self, epochs_done: int, steps_done: int, loss: float) -> None:
+        where = f"epoch {epochs_done + 1}/{self._epochs} step {steps_done}/{self._steps}"
+        self._show(epochs_done * self._steps + steps_done, where, f"loss {loss:.3f}", is_due=False)
 
     def epoch(self, record: Mapping[str, Any]) -> None:
+        epoch, val, tau = record["epoch"], record["val"], record["ranking"]["tau"]
+        self._figures = f"  val acc {100 * val['accuracy']:.1f} %  ECE {100 * val['ece']:.1f} %"
+        if tau is not None:
+            self._figures += f"  tau {tau:.2f}"
         terms = "  ".join(f"{name} {value:.3f}" for name, value in record["train"].items())
-        figures = f"{terms}  val acc {100 * record['val']['accuracy']:.1f} %  ECE {100 * record['val']['ece']:.1f} %"
-        epoch = record["epoch"]
+        is_due = epoch == self._epochs or epoch % max(1, self._epochs // _LINES) == 0
+        self._show(epoch * self._steps, f"epoch {epoch}/{self._epochs}", terms, is_due=is_due)
+
+    def _show(self, position: int, where: str, terms: str, *, is_due: bool) -> None:
+        text = f"{where}  {self._time_left(position)}{terms}{self._figures}"
         if self._bar is not None:
-            self._bar.update(self._task, completed=epoch, figures=figures)
-        # A log file wants a line now and then, not one for each of 200 epochs.
-        elif epoch == self._epochs or epoch % max(1, self._epochs // 10) == 0:
-            left = (time.monotonic() - self._began) / (epoch - self._done) * (self._epochs - epoch)
-            self.console.print(
-                f"{self._title}: epoch {epoch}/{self._epochs}  {figures}  {left:.0f} s left", highlight=False, soft_wrap=True
-            )
+            self._bar.update(self._task, completed=position, description=text)
+        elif is_due or time.monotonic() - self._last_line > _QUIET:
+            self._print(text)
+            self._last_line = time.monotonic()
+
+    def _time_left(self, position: int) -> str:
+        """By the pace since training began or was resumed, perhaps within an epoch."""
+        now = time.monotonic()
+        if self._begun is None:
+            self._begun = position, now
+        first, began = self._begun
+        if position == first:
+            return ""
+        left = (now - began) / (position - first) * (self._epochs * self._steps - position)
+        return f"{timedelta(seconds=round(left))} left  "
+
+    def _print(self, text: str) -> None:
+        self.console.print(text, highlight=False, soft_wrap=True, markup=False)
 
     def stop(self) -> None:
         if self._bar is not None:

@@ -1,8 +1,8 @@
 """One run in the making: what changes while it trains, how it is saved, and what it leaves behind."""
 
 import dataclasses
-import itertools
 import math
+import signal
 import time
 from collections import defaultdict
 from collections.abc import Mapping
@@ -14,35 +14,48 @@ from torch import Tensor
 
 from rankmixup import methods, random
 from rankmixup.data import Dataset, steps_per_epoch, training_batches
-from rankmixup.errors import WorkFailed, require
+from rankmixup.data.order import epoch_size
+from rankmixup.errors import Interrupted, WorkFailed
 from rankmixup.files import write_json, write_npz
 from rankmixup.metrics import all_metrics
 from rankmixup.models import build_model
 from rankmixup.runs import Scores, StoredRun
-from rankmixup.training.checkpoint import load_checkpoint, save_checkpoint
-from rankmixup.training.optimisation import build_optimiser, learning_rate
+from rankmixup.training.checkpoint import Checkpoints, load_best
+from rankmixup.training.diagnostics import ranking_diagnostics
+from rankmixup.training.every import Every
+from rankmixup.training.fabric import set_up
+from rankmixup.training.optimisation import learning_rate
 from rankmixup.training.predict import predict, predict_mixed
+from rankmixup.training.processes import agree, ask_first, gather
+from rankmixup.training.progress import Watcher
 from rankmixup.training.result import summarise
+from rankmixup.training.signals import Signals, requeue
+from rankmixup.training.state import load_model_state, load_training_state, model_state, training_state
+from rankmixup.training.update import update
 from rankmixup.types import Batch
 
 __all__ = ["Trainer"]
 
-_SEGMENT = 100
-"""Steps between two moments of an epoch at which it can be saved and taken up again."""
-_SAVE_AFTER = 300.0
-"""Seconds since the last checkpoint after which it is saved."""
-
-
-_STATE = {"model", "optimiser", "objective", "epoch", "steps_done", "terms", "seconds", "best"}
-"""What a checkpoint holds."""
+_LOOK_UP = 10
+"""Steps after which processes agree on going on, and a GPU is asked whether the loss is still finite: both make it wait."""
 
 
 class Trainer:
     """Everything that changes while a run trains."""
 
-    def __init__(self, fabric: Fabric, store: StoredRun, dataset: Dataset, workers: int | None = None):
+    def __init__(
+        self,
+        fabric: Fabric,
+        store: StoredRun,
+        dataset: Dataset,
+        *,
+        every: Every,
+        signals: Signals,
+        workers: int | None = None,
+        compile: bool = False,  # noqa: A002 - the name of the flag, and of torch's function
+    ):
         run, recipe = store.run, store.run.optimisation
-        self.fabric, self.store, self.run, self.workers = fabric, store, run, workers
+        self.fabric, self.store, self.run, self.workers, self.every, self.signals = fabric, store, run, workers, every, signals
         self.dataset = dataclasses.replace(dataset, train=dataset.train.to(fabric.device))
         with random.global_seed(run.seed, "weights"):
             sizes = {"num_classes": dataset.num_classes, "image_size": dataset.image_size, "in_channels": dataset.in_channels}
@@ -59,19 +72,25 @@ class Trainer:
         if not (isinstance(dataset.train.x, Tensor) and dataset.train.x.is_floating_point()):
             # As batches made of bytes are.
             self.model.to(memory_format=torch.channels_last)
-        self.step, self.optimiser = fabric.setup(methods.TrainStep(self.model, self.objective), build_optimiser(self.model, recipe))
+        self.step, self.optimiser = set_up(fabric, self.model, self.objective, recipe, compile=compile)
+        self.samples = epoch_size(dataset, run.data.sampling)
         self.steps = steps_per_epoch(dataset, recipe.batch_size, sampling=run.data.sampling, world_size=fabric.world_size)
-        self.epoch, self.steps_done, self.seconds = 0, 0, 0.0
+        self.checkpoints = Checkpoints(store.checkpoints)
+        self.epoch, self.steps_done, self.position, self.seconds = 0, 0, 0, 0.0
         self.terms: dict[str, list[Tensor]] = defaultdict(list)
         self.best: dict[str, Any] = {}
+        self._generators: list[Tensor] | None = None
+        self._looked_up = 0
+        self._look_up_after = 1 if fabric.world_size == 1 and fabric.device.type == "cpu" else _LOOK_UP
         self._began = self._saved = time.monotonic()
 
-    def train_epoch(self) -> dict[str, Any]:
-        """What is left of a pass over the training set, its validation and its checkpoint; returns the record that went to the log."""
+    def train_epoch(self, watcher: Watcher) -> None:
+        """What is left of a pass over the training set, and its validation; saved if it is time to."""
         fabric, run = self.fabric, self.run
         self._began = time.monotonic()
         self.objective.epoch = self.epoch
         self.step.train()
+        self._looked_up = self.steps_done
         batches = training_batches(
             self.dataset,
             run.optimisation.batch_size,
@@ -84,90 +103,128 @@ class Trainer:
             start=self.steps_done,
             workers=self.workers,
         )
-        while self.steps_done < self.steps:
-            # Dropout and its like draw from torch's global generator: seeded for each segment, so that a resumed run draws the same.
-            names = (self.epoch, fabric.global_rank, *([self.steps_done] if self.steps_done else []))
-            with random.global_seed(run.seed, "epoch", *names):
-                for batch in itertools.islice(batches, _SEGMENT):
-                    self._train_step(batch)
-            # Asked of one process, whose clock is then everybody's.
-            if self.steps_done < self.steps and fabric.broadcast(time.monotonic() - self._saved >= _SAVE_AFTER):
-                self._save()
-        figures = {name: torch.stack(values).mean().item() for name, values in self.terms.items()}
-        self.epoch, self.steps_done = self.epoch + 1, 0
-        self.terms.clear()
-        logits = predict(fabric, self.model, self.dataset.val, self.dataset.view, workers=self.workers)
-        # Before anything is saved: the checkpoint before this epoch is still good.
-        for name, value in {**figures, "validation logits": logits.sum().item()}.items():
-            if not math.isfinite(value):
-                raise WorkFailed(f"{name} of {run.method.name} must stay finite, got {value} in epoch {self.epoch}; try a smaller lr")
-        val = all_metrics(logits, self.dataset.val.y, from_logits=True)
-        self._count_time()
-        record = {"epoch": self.epoch, "train": figures, "val": val, "seconds": self.seconds}
-        if self._improves(val):
-            self.best = {"epoch": self.epoch, "val": val}
-            if fabric.is_global_zero:
-                save_checkpoint(self.store.checkpoints / "best.pt", {"model": self.model.state_dict(), **self.best})
-        if fabric.is_global_zero:
-            self.store.log(record)
-        self._save()
-        return record
+        # Dropout and its like draw from torch's global generators. A process that has no state of them begins a stream of its own.
+        names = (self.epoch, fabric.global_rank, *([self.steps_done] if self.steps_done else []))
+        with random.global_seed(run.seed, "epoch", *names):
+            if self._generators is not None:
+                random.set_global_state(self._generators, fabric.device)
+                self._generators = None
+            for batch in batches:
+                self._train_step(batch)
+                save = self.every.after_step(self.position)
+                if self.steps_done == self.steps or save or self.steps_done - self._looked_up >= self._look_up_after:
+                    self._look_up(watcher, save=save and self.steps_done < self.steps)
+        self._validate(watcher)
+        self._look_up(watcher, save=self.every.after_step(self.position) or self.epoch == run.optimisation.epochs)
 
     def _train_step(self, batch: Batch) -> None:
         recipe = self.run.optimisation
         for group in self.optimiser.param_groups:
             group["lr"] = learning_rate(recipe, self.epoch, self.steps_done, self.steps)
-        output = self.step(batch.x, batch.y, batch.index)
-        self.optimiser.zero_grad()
-        self.fabric.backward(output.loss)
-        if recipe.clip > 0:
-            self.fabric.clip_gradients(self.step, self.optimiser, max_norm=recipe.clip, error_if_nonfinite=False)
-        self.optimiser.step()
-        for name, value in {"loss": output.loss.detach(), **output.terms}.items():
+        total = min(recipe.batch_size, self.samples - self.steps_done * recipe.batch_size)
+        for name, value in update(self.fabric, self.step, self.optimiser, batch, total, recipe).items():
             self.terms[name].append(value)
         self.steps_done += 1
+        self.position += 1
+
+    def _validate(self, watcher: Watcher) -> None:
+        fabric, run, dataset = self.fabric, self.run, self.dataset
+        own = {name: torch.stack(values).mean().item() for name, values in self.terms.items()}
+        parts = gather(fabric, own)
+        figures = {name: sum(part[name] for part in parts) / len(parts) for name in own}
+        logits = predict(fabric, self.model, dataset.val, dataset.view, workers=self.workers)
+        if not math.isfinite(logits.sum().item()):
+            raise WorkFailed(f"validation logits of {run.method.name} must stay finite, got others in epoch {self.epoch + 1}; {_KEPT}")
+        val = all_metrics(logits, dataset.val.y, from_logits=True)
+        ranking = ranking_diagnostics(fabric, self.model, dataset, logits, run.method, run.seed, workers=self.workers)
+        lr = self.optimiser.param_groups[0]["lr"]
+        self.epoch, self.steps_done, self._looked_up = self.epoch + 1, 0, 0
+        self.terms.clear()
+        self._count_time()
+        if self._improves(val):
+            self.best = {"epoch": self.epoch, "val": val, "model": {name: value.clone() for name, value in model_state(self.model).items()}}
+        watcher.epoch({"epoch": self.epoch, "train": figures, "val": val, "ranking": ranking, "lr": lr, "seconds": self.seconds})
+
+    def _look_up(self, watcher: Watcher, *, save: bool) -> None:
+        """Stop if the loss is no number or somebody asks to; save if it is time to. All processes do the same."""
+        unfit = self._unfit(watcher)
+        # One process's clock is everybody's.
+        save |= self.fabric.is_global_zero and self.every.after_time(time.monotonic() - self._saved)
+        stop, due, failed = agree(self.fabric, [self.signals.received, int(save), int(unfit is not None)])
+        if failed:
+            raise WorkFailed(next(sentence for sentence in gather(self.fabric, unfit) if sentence is not None))
+        if stop or due:
+            self._save()
+        if stop:
+            where = f"epoch {self.epoch + 1}, step {self.steps_done}" if self.steps_done else f"epoch {self.epoch}"
+            sentence = f"run {self.store.path} was stopped by {signal.Signals(stop).name} and saved after {where}; "
+            sentence += f"continue it with 'rankmixup train --resume {self.store.path}'"
+            requeued = ask_first(self.fabric, lambda: requeue(stop))
+            raise Interrupted(f"{sentence}; {requeued}" if requeued else sentence, 128 + stop)
+
+    def _unfit(self, watcher: Watcher) -> str | None:
+        """What is not finite in the steps since this was last asked."""
+        first, self._looked_up = self._looked_up, self.steps_done
+        if first == self.steps_done:
+            return None
+        recent = torch.stack([torch.stack(values[first:]).float() for values in self.terms.values()]).T.tolist()
+        for step, values in enumerate(recent, start=first + 1):
+            for name, value in zip(self.terms, values, strict=True):
+                if not math.isfinite(value):
+                    where = f"epoch {self.epoch + 1}, step {step}"
+                    return f"{name} of {self.run.method.name} must stay finite, got {value} in {where}; {_KEPT}"
+        watcher.step(self.epoch, self.steps_done, recent[-1][list(self.terms).index("loss")])
+        return None
 
     def _count_time(self) -> None:
         now = time.monotonic()
         self.seconds += now - self._began
         self._began = now
 
-    def resume(self) -> None:
-        """Go on from the last checkpoint, if there is one."""
-        path = self.store.checkpoints / "last.pt"
-        if path.exists():
-            state = load_checkpoint(path)
-            if not set(state) >= _STATE:
-                raise WorkFailed(f"checkpoint {path} is not one of ours: it holds {sorted(map(str, state))}")
-            processes = len(state["objective"])
-            require(
-                processes == self.fabric.world_size,
-                f"run {self.store.path} must be resumed on as many processes as it was begun on, {processes}, got {self.fabric.world_size}",
-            )
-            self.model.load_state_dict(state["model"])
-            self.optimiser.load_state_dict(state["optimiser"])
-            self.objective.load_state_dict(state["objective"][self.fabric.global_rank])
-            self.epoch, self.steps_done, self.seconds = state["epoch"], state["steps_done"], state["seconds"]
-            self.terms.update({name: list(values.to(self.fabric.device)) for name, values in state["terms"].items()})
-            self.best = state["best"]
+    def resume(self, watcher: Watcher) -> None:
+        """Go on from the newest checkpoint that can be read, if there is any."""
+        path, complaints = ask_first(self.fabric, self.checkpoints.newest)
+        if path is None:
+            return
+        if complaints and self.fabric.is_global_zero:
+            watcher.warn(f"{'; '.join(complaints)}; going on from {path.name}, the one before")
+        state = self.checkpoints.load(path)
+        load_training_state(self.fabric, self.model, self.optimiser, state)
+        self.epoch, self.steps_done, self.position, self.seconds = (state[name] for name in _PROGRESS)
+        self.best = state["best"]
+        processes, rank, now = state["processes"], self.fabric.global_rank, self.fabric.world_size
+        known = rank < len(processes)
+        own = processes[rank if known else 0]
+        self.objective.load_state_dict(own["objective"])
+        self.terms.update({name: list(values.to(self.fabric.device)) for name, values in own["terms"].items()})
+        if known:
+            self._generators = own["generators"]
+        else:
+            self.objective.draw_from(random.stream(self.run.seed, "mixing", rank, self.epoch, self.steps_done))
+        if len(processes) != now and self.fabric.is_global_zero:
+            watcher.warn(f"run {self.store.path} goes on with {now} processes instead of {len(processes)}: not bit for bit as before")
 
     def _save(self) -> None:
         self._count_time()
-        objective = _gather(self.fabric, self.objective.state_dict())
-        if self.fabric.is_global_zero:
-            state = {
-                "model": self.model.state_dict(),
-                "optimiser": self.optimiser.state_dict(),
-                "objective": objective,
-                "epoch": self.epoch,
-                "steps_done": self.steps_done,
-                "terms": {name: torch.stack(values).cpu() for name, values in self.terms.items()},
-                "seconds": self.seconds,
-                "best": self.best,
-            }
-            save_checkpoint(self.store.checkpoints / "last.pt", state)
-        self.fabric.barrier()
+        own = {
+            "objective": {name: value.cpu() for name, value in self.objective.state_dict().items()},
+            "generators": random.global_state(self.fabric.device) if self.steps_done else None,
+            "terms": {name: torch.stack(values).cpu() for name, values in self.terms.items()},
+        }
+        state = {
+            **training_state(self.fabric, self.model, self.optimiser),
+            "processes": gather(self.fabric, own),
+            **{name: getattr(self, name) for name in _PROGRESS},
+        }
+        ask_first(self.fabric, lambda: self._write(state))
         self._saved = time.monotonic()
+
+    def _write(self, state: dict[str, Any]) -> None:
+        for name, value in state["model"].items():
+            if value.is_floating_point() and not value.isfinite().all():
+                where = f"epoch {self.epoch + 1}, step {self.steps_done}"
+                raise WorkFailed(f"{name} of the network must stay finite, which it is not in {where}; {_KEPT}")
+        self.checkpoints.save(self.position, state, self.best)
 
     def _improves(self, val: Mapping[str, Any]) -> bool:
         rule = self.run.selection
@@ -178,7 +235,7 @@ class Trainer:
 
     def finish(self) -> None:
         """Store the logits of the selected epoch, and what follows from them."""
-        self.model.load_state_dict(load_checkpoint(self.store.checkpoints / "best.pt")["model"])
+        load_model_state(self.model, load_best(self.store.checkpoints))
         view, test = self.dataset.view, self.dataset.test
         for name, split in (("val", self.dataset.val), ("test", test)):
             scores = Scores(predict(self.fabric, self.model, split, view, workers=self.workers), split.y)
@@ -193,9 +250,6 @@ class Trainer:
             write_json(self.store.path / "result.json", {**head, **result, "seconds": self.seconds})
 
 
-def _gather(fabric: Fabric, state: dict[str, Any]) -> list[dict[str, Any]]:
-    """The objective of every process: each has a random stream of its own."""
-    states = [state] * fabric.world_size
-    if fabric.world_size > 1:
-        torch.distributed.all_gather_object(states, state)
-    return states
+_PROGRESS = ("epoch", "steps_done", "position", "seconds")
+"""Attributes that a checkpoint holds as they are."""
+_KEPT = "the last checkpoint was saved before; try a smaller lr"

@@ -1,0 +1,94 @@
+"""All runs below a folder, and how far each has come."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rankmixup.errors import InvalidInput, require
+from rankmixup.runs.store import RunState, StoredRun
+
+__all__ = ["EpochFigures", "RunListing", "RunSummary", "list_runs"]
+
+
+@dataclass(frozen=True)
+class EpochFigures:
+    """Validation figures of one epoch."""
+
+    epoch: int
+    accuracy: float
+    nll: float
+    ece: float
+    tau: float | None
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run, and its best epoch by the run's own rule of selection."""
+
+    id: str
+    method: str
+    data: str
+    model: str
+    seed: int
+    state: RunState
+    epoch: int
+    epochs: int
+    best: EpochFigures | None
+    last: EpochFigures | None
+
+
+@dataclass(frozen=True)
+class RunListing:
+    """Runs by data, model, method and seed; and folders that are no whole run, with what is wrong with each."""
+
+    runs: tuple[RunSummary, ...]
+    broken: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return {"schema": 1, **asdict(self)}
+
+
+def list_runs(root: Path) -> RunListing:
+    """Every folder below `root` but hidden ones."""
+    require(root.is_dir(), f"runs must be a folder, {root} is none")
+    runs, broken = [], {}
+    for path in sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")):
+        try:
+            runs.append(_summary(StoredRun.open(path)))
+        except (InvalidInput, OSError) as error:
+            broken[path.name] = str(error)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:  # JSON, but of another kind
+            broken[path.name] = f"{path} must be a run directory, but its log.jsonl is none of a run ({type(error).__name__}: {error})"
+    return RunListing(tuple(sorted(runs, key=lambda run: (run.data, run.model, run.method, run.seed, run.id))), broken)
+
+
+def _summary(stored: StoredRun) -> RunSummary:
+    run = stored.run
+    require(stored.path.name == run.id, f"{stored.path} must be named {run.id}, the id of the run that its run.json describes")
+    epochs = [_figures(record) for record in stored.history]
+    return RunSummary(
+        id=run.id,
+        method=run.method.name,
+        data=run.data.name,
+        model=run.model,
+        seed=run.seed,
+        state=stored.state,
+        epoch=len(epochs),
+        epochs=run.optimisation.epochs,
+        best=_best(epochs, run.selection),
+        last=epochs[-1] if epochs else None,
+    )
+
+
+def _figures(record: dict[str, Any]) -> EpochFigures:
+    val = record["val"]
+    return EpochFigures(record["epoch"], val["accuracy"], val["nll"], val["ece"], record.get("ranking", {}).get("tau"))
+
+
+def _best(epochs: list[EpochFigures], selection: str) -> EpochFigures | None:
+    if not epochs or selection == "last":
+        return epochs[-1] if epochs else None
+    if selection == "accuracy":
+        return max(epochs, key=lambda figures: figures.accuracy)
+    return min(epochs, key=lambda figures: figures.nll)

@@ -1,0 +1,55 @@
+"""What the first process writes down of every epoch, and whom it tells."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lightning_fabric.loggers.logger import Logger
+
+from rankmixup.runs import Run, StoredRun
+from rankmixup.training.advice import advice
+from rankmixup.training.loggers import figures, open_loggers, write_csv
+from rankmixup.training.progress import Watcher
+
+__all__ = ["Journal"]
+
+
+class Journal(Watcher):
+    """Writes log.jsonl and metrics.csv, tells loggers and another watcher, and warns if the figures say that a setting is wrong."""
+
+    def __init__(self, store: StoredRun, watcher: Watcher, loggers: Sequence[str | Logger] = ()):
+        self._store, self._watcher, self._asked = store, watcher, loggers
+        self._loggers: list[Logger] = []
+        self._warnings: list[str] = []
+
+    def warn(self, message: str) -> None:
+        """Said at once, and written with the epoch that it was said in."""
+        self._warnings.append(message)
+        self._watcher.warn(message)
+
+    def start(self, run: Run, epochs_done: int, steps: int) -> None:
+        self._run, self._history = run, self._store.history
+        if self._history:
+            write_csv(self._store.path / "metrics.csv", self._history)
+        self._loggers = open_loggers(self._asked, self._store, epochs_done)
+        self._watcher.start(run, epochs_done, steps)
+
+    def step(self, epochs_done: int, steps_done: int, loss: float) -> None:
+        self._watcher.step(epochs_done, steps_done, loss)
+
+    def epoch(self, record: Mapping[str, Any]) -> None:
+        for sentence in advice([*self._history, dict(record)], self._run.method):
+            self.warn(sentence)
+        complete = {**record, "warnings": self._warnings}
+        self._history.append(complete)
+        self._warnings = []
+        self._store.log(complete)
+        write_csv(self._store.path / "metrics.csv", self._history)
+        for logger in self._loggers:
+            logger.log_metrics(figures(record), step=record["epoch"])
+        self._watcher.epoch(complete)
+
+    def stop(self) -> None:
+        finished = len(self._history) == self._run.optimisation.epochs
+        for logger in self._loggers:
+            logger.finalize("success" if finished else "failed")
+        self._watcher.stop()

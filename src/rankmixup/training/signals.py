@@ -1,0 +1,48 @@
+"""Signals that ask a run to stop: noted, so that the step can be finished and the run saved."""
+
+import os
+import signal
+import subprocess
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+__all__ = ["Signals", "requeue"]
+
+
+class Signals:
+    """While entered, SIGINT and SIGTERM (under SLURM SIGUSR1 too) are noted; the second one acts as if nobody had listened."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        """Number of the signal, 0 if none came."""
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "Signals":
+        # Python lets only the main thread listen.
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM, *([signal.SIGUSR1] if "SLURM_JOB_ID" in os.environ else [])):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        for each in self._before:
+            signal.signal(each, signal.SIG_DFL)
+
+
+def requeue(number: int) -> str | None:
+    """Have SLURM start this job again, if it is one and signal `number` came from SLURM; a clause that says whether it will."""
+    job = os.environ.get("SLURM_JOB_ID")
+    if job is None or number == signal.SIGINT:
+        return None
+    try:
+        subprocess.run(["scontrol", "requeue", job], check=True, capture_output=True, text=True, timeout=30)  # noqa: S603, S607
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = (getattr(error, "stderr", None) or str(error)).strip()
+        return f"SLURM could not requeue job {job} ({reason})"
+    return f"SLURM has requeued job {job}"

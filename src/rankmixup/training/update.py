@@ -1,0 +1,41 @@
+"""One update of the weights."""
+
+from lightning_fabric import Fabric
+from lightning_fabric.wrappers import _FabricModule, _FabricOptimizer
+from torch import Tensor
+
+from rankmixup.runs import Optimisation
+from rankmixup.types import Batch
+
+__all__ = ["update"]
+
+
+def update(
+    fabric: Fabric, step: _FabricModule, optimiser: _FabricOptimizer, batch: Batch, total: int, recipe: Optimisation
+) -> dict[str, Tensor]:
+    """Forward, backward, clip and step on this process's share of a batch of `total` samples; its loss and its terms.
+
+    Every sample counts the same, however unevenly parts and processes have divided the batch.
+    """
+    optimiser.zero_grad()
+    figures: dict[str, Tensor] = {}
+    parts = _parts(batch, recipe.accumulate)
+    for done, part in enumerate(parts, start=1):
+        with fabric.no_backward_sync(step, enabled=done < len(parts)):
+            output = step(part.x, part.y, part.index)
+            # The gradients of several processes are averaged.
+            fabric.backward(output.loss * (len(part.y) * fabric.world_size / total))
+        share = len(part.y) / len(batch.y)
+        for name, value in {"loss": output.loss.detach(), **output.terms}.items():
+            figures[name] = share * value + figures.get(name, 0.0)
+    if recipe.clip > 0:
+        fabric.clip_gradients(step, optimiser, max_norm=recipe.clip, error_if_nonfinite=False)
+    optimiser.step()
+    return figures
+
+
+def _parts(batch: Batch, count: int) -> list[Batch]:
+    """The batch in `count` parts; a last, small batch may have fewer."""
+    count = min(count, len(batch.y))
+    indices = [None] * count if batch.index is None else batch.index.tensor_split(count)
+    return [Batch(*part) for part in zip(batch.x.tensor_split(count), batch.y.tensor_split(count), indices, strict=True)]

@@ -2,7 +2,7 @@ import platform
 
 import torch
 
-from benchmarks import data, methods, metrics, posthoc, training_step, uncertainty
+from benchmarks import data, loop, methods, metrics, posthoc, switches, training_step, uncertainty
 from rankmixup.training import keep_freed_memory
 
 kept = "freed memory kept, as in rankmixup train" if keep_freed_memory() else "freed memory returned"
@@ -11,6 +11,10 @@ print(f"\nTraining step, ResNet-8, N = {training_step.N}, K = {training_step.K},
 print("\n".join(training_step.main()))
 print("\nEvery method:")
 print("\n".join(methods.main()))
+print(f"\nSwitches, N = {switches.N}:")
+print("\n".join(switches.main()))
+print(f"\nTraining loop, ResNet-8 on CIFAR-10, epochs of {loop.STEPS} batches of {loop.BATCH}:")
+print("\n".join(loop.main()))
 print("\nMetrics:")
 print("\n".join(metrics.main()))
 print("\nUncertainty of metrics:")

@@ -32,3 +32,14 @@ def test_every_method_mixer_and_function_has_its_row_in_the_paper_document():
         for key in registry:
             assert f"`{key}`" in text, key
             assert f"`{registry[key].__name__}`" in text, key
+
+
+def test_the_example_of_watching_gives_what_it_says():
+    text = (ROOT / "docs" / "watching.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    *_, raw, mixed, _ = example.strip().splitlines()
+    names: dict[str, object] = {}
+    exec(example, names)
+    for line in (raw, mixed):
+        code, _, said = line.partition("#")
+        assert float(eval(code, names)) == float(said.split(":")[0])

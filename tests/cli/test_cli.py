@@ -310,6 +310,12 @@ def test_train_evaluate_and_resume(tmp_path, capsys):
     assert described["optimisation"]["batch_size"] == 64
     assert main(["train", "--resume", str(tmp_path / result["id"]), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == result
+    again = ["train", "--resume", str(tmp_path / result["id"])]
+    assert main([*again, "--margin", "1", "--mixer", "cutmix", "--data.train-size=50", "--devices", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == result
+    told = fails(capsys, *again, "--lr", "0.05", "--margin", "2", "--seed", "3")
+    assert "cannot change: method.margin 1.0 -> 2.0, optimisation.lr 0.1 -> 0.05, seed 0 -> 3" in told
+    assert "runs must be left out with --resume, got elsewhere" in fails(capsys, *again, "--runs", "elsewhere")
     assert main(["evaluate", str(tmp_path / result["id"]), *FEW, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["metrics"]["ece"]["value"] == pytest.approx(result["metrics"]["test"]["ece"], abs=1e-6)

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Sequence
 
 from rankmixup import __version__
-from rankmixup.errors import RankMixupError, unknown_name
+from rankmixup.errors import Interrupted, RankMixupError, unknown_name
 
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
     "demo": "train four methods on embedded data and compare what they do to confidence",
     "train": "train a network with a method: rankmixup train METHOD [options]",
+    "runs": "list runs with their state, best and last figures",
     "evaluate": "metrics of a run, or of logits from anywhere, with intervals and verdicts",
     "compare": "differences between runs or files on one test set, and whether they are chance",
     "ood": "how well unknown samples are told from test samples",
@@ -25,7 +26,7 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status: 0 done, 1 the work failed, 2 the request was wrong."""
+    """Run the command and return its exit status: 0 done, 1 the work failed, 2 the request was wrong, 128 + N stopped by signal N."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
@@ -36,6 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
+    except Interrupted as stopped:
+        print(stopped, file=sys.stderr)
+        return stopped.exit_status
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

@@ -17,6 +17,7 @@ import tyro
 
 from rankmixup.cli.parsing import parse
 from rankmixup.errors import InvalidInput, require
+from rankmixup.hardware import Hardware
 
 if TYPE_CHECKING:
     from rankmixup.data import DataSource
@@ -46,10 +47,12 @@ class Options:
     """Fetch a data set that is not there, if it may be fetched."""
     workers: Workers = None
     """Processes that decode images, for data sets that stay on disk as files."""
-    accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Kind of device."""
-    devices: int = 1
-    """How many of them."""
+    checkpoint_every: Annotated[str, tyro.conf.arg(metavar="Nsteps|Nmin")] = "1min"
+    """How much training an interruption may cost, such as 200steps or 5min."""
+    log: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = ()
+    """Where to log to beside the run's own log.jsonl and metrics.csv; nothing leaves the machine."""
+    hardware: Annotated[Hardware, tyro.conf.arg(name="")] = Hardware()
+    """What it is trained on."""
     show: bool = False
     """Show the run and where each of its values comes from, and train nothing."""
     json: bool = False
@@ -63,7 +66,7 @@ METHOD is a name from `rankmixup list methods`; `rankmixup train METHOD --help` 
 optimisation (--epochs, --batch-size, --lr, ...). --mixer NAME and --data NAME choose a mixer and a data set (`rankmixup list
 mixers`, `rankmixup list data`; folder:PATH and npz:PATH for your own), whose fields are then --mixer.FIELD and --data.FIELD;
 --imbalance is short for --data.imbalance. What no flag says is the recipe of the data set: --show tells it. An interrupted run
-continues with the same command, or with `rankmixup train --resume RUN`; a finished one is not trained again."""
+continues with the same command, or with `rankmixup train --resume RUN`, on whatever devices; a finished one is not trained again."""
 
 
 def run(argv: list[str]) -> int:
@@ -83,7 +86,7 @@ def run(argv: list[str]) -> int:
 
     from rankmixup.reports import evaluate_scores
     from rankmixup.reports.tables import evaluation_table
-    from rankmixup.training import Watcher, is_first_process, train
+    from rankmixup.training import ProgressWatcher, is_first_process, train
 
     stored = train(
         the_run,
@@ -91,9 +94,10 @@ def run(argv: list[str]) -> int:
         data_root=options.data_root,
         download=options.download,
         workers=options.workers,
-        accelerator=options.accelerator,
-        devices=options.devices,
-        watcher=Watcher(),
+        checkpoint_every=options.checkpoint_every,
+        loggers=options.log,
+        watcher=ProgressWatcher(),
+        **vars(options.hardware),
     )
     if not is_first_process():
         return 0
@@ -109,40 +113,26 @@ def run(argv: list[str]) -> int:
 
 
 def _resumed(argv: list[str]) -> tuple["Run", Options]:
-    @dataclass(frozen=True)
-    class Resume:
-        """Continue an interrupted run."""
+    """The run of a directory, which flags may repeat (or find its data elsewhere) but not change."""
+    from rankmixup.data import parse_source
+    from rankmixup.runs import Run, StoredRun
 
-        resume: Path
-        """Its directory."""
-        data_root: DataRoot = None
-        """Folder of the data sets that live on disk."""
-        workers: Workers = None
-        """Processes that decode images, for data sets that stay on disk as files."""
-        accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-        """Kind of device."""
-        devices: int = 1
-        """How many of them."""
-        json: bool = False
-        """Print the result as one JSON object on standard output, and nothing else there."""
-
-    given = parse(Resume, argv, prog="rankmixup train")
-
-    from rankmixup.runs import StoredRun
-
-    stored = StoredRun.open(given.resume)
-    options = Options(
-        runs=stored.path.parent,
-        data_root=given.data_root,
-        workers=given.workers,
-        accelerator=given.accelerator,
-        devices=given.devices,
-        json=given.json,
-    )
-    require(
-        stored.path.name == stored.run.id, f"{stored.path} must be named {stored.run.id}, the id of the run that its run.json describes"
-    )
-    return stored.run, options
+    path, rest = _take(argv, "--resume")
+    assert path is not None
+    stored = StoredRun.open(Path(path))
+    run = stored.run
+    require(stored.path.name == run.id, f"{stored.path} must be named {run.id}, the id of the run that its run.json describes")
+    mixer_name, rest = _take(rest, "--mixer")
+    data_name, rest = _take(rest, "--data")
+    options = Options(model=run.model, seed=run.seed, selection=run.selection, runs=stored.path.parent)
+    data = run.data if data_name is None else parse_source(data_name)
+    chosen = _parse(_with_mixer(run.method, mixer_name), data, run.optimisation, [_renamed(argument) for argument in rest], options)
+    options = chosen.options
+    require(options.runs == stored.path.parent, f"runs must be left out with --resume, got {options.runs}")
+    asked = Run(chosen.method, chosen.data, options.model, chosen.optimisation, options.seed, options.selection)
+    if asked != run:
+        stored.refuse_changes(asked)
+    return asked, options
 
 
 def _requested(argv: list[str]) -> tuple["Run", Options]:
@@ -165,13 +155,18 @@ def _requested(argv: list[str]) -> tuple["Run", Options]:
     if recipe_for(chosen.data) is not recipe_for(data):
         chosen = parsed(chosen.data)
     options = chosen.options
-    require(options.devices >= 1, f"devices must be at least 1, got {options.devices}")
     return Run(chosen.method, chosen.data, options.model, chosen.optimisation, options.seed, options.selection), options
 
 
-def _parse(method: "Method", data: "DataSource", optimisation: "Optimisation", argv: list[str]) -> Any:
+def _parse(
+    method: "Method",
+    data: "DataSource",
+    optimisation: "Optimisation",
+    argv: list[str],
+    options: Options = Options(),  # noqa: B008 - frozen
+) -> Any:
     """Options, method, data and optimisation from flags for every field of these very classes, with these objects as defaults."""
-    parts: dict[str, Any] = {"options": Options(), "optimisation": optimisation, "method": method, "data": data}
+    parts: dict[str, Any] = {"options": options, "optimisation": optimisation, "method": method, "data": data}
     fields = [
         (name, type(part) if name == "data" else Annotated[type(part), tyro.conf.arg(name="")], dataclasses.field(default=part))
         for name, part in parts.items()

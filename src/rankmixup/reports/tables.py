@@ -10,6 +10,7 @@ from rich.text import Text
 
 from rankmixup.reports.comparison import ComparisonReport
 from rankmixup.reports.evaluation import KEYS, Evaluation
+from rankmixup.runs.listing import EpochFigures, RunListing
 
 __all__ = [
     "NO_PERCENT",
@@ -19,6 +20,7 @@ __all__ = [
     "listing",
     "ood_table",
     "plain_table",
+    "runs_table",
     "shown",
     "shown_p_value",
     "shown_range",
@@ -162,15 +164,31 @@ def plain_table(*headings: str) -> Table:
     """An empty table in which numbers are never cut and words wrap."""
     table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
     for heading in headings:
-        wraps = heading in ("model", "verdict")
+        wraps = heading in ("model", "run", "verdict")
         table.add_column(
             heading,
-            justify="left" if wraps or heading in ("metric", "method") else "right",
+            justify="left" if wraps or heading in ("id", "metric", "method", "state") else "right",
             no_wrap=not wraps,
             overflow="fold" if wraps else "ellipsis",
             min_width=10 if heading == "verdict" else None,  # the longest word of "no difference shown"
         )
     return table
+
+
+def runs_table(listed: RunListing) -> RenderableType:
+    """A line for each run, and one for each folder that is none."""
+    table = plain_table("id", "run", "state", "epoch", "best", "last")
+    for run in listed.runs:
+        what = f"{run.method} on {run.data}, {run.model}, seed {run.seed}"
+        table.add_row(run.id, Text(what), run.state, f"{run.epoch}/{run.epochs}", _epoch_cell(run.best), _epoch_cell(run.last))
+    parts: list[RenderableType] = [table, Text("best, last: accuracy and ECE of validation in the selected and the last epoch, %.")]
+    if not listed.runs:
+        parts = [Text("No runs.")]
+    return Group(*parts, *(Text(f"broken: {reason}") for reason in listed.broken.values()))
+
+
+def _epoch_cell(figures: EpochFigures | None) -> str:
+    return "" if figures is None else f"{shown('accuracy', figures.accuracy)} {shown('ece', figures.ece):>5}"
 
 
 def listing(kind: str, summaries: dict[str, str]) -> Table:

@@ -53,12 +53,22 @@ def smooth_from_grid(grid: Float[Tensor, "*R G"], samples: int, tolerance: float
     ends = torch.cat([2 * grid[..., :1], grid[..., 1:-1], 2 * grid[..., -1:]], dim=-1)
     spectrum = torch.fft.rfft(torch.cat([ends, grid[..., 1:-1].flip(-1)], dim=-1) / samples)
     frequency = math.pi * torch.arange(spectrum.shape[-1], dtype=torch.float64, device=grid.device)
-    # Smoothing neither makes nor loses residuals, it only lets them cancel.
-    low, high = grid.sum(dim=-1).abs() / samples, grid.abs().sum(dim=-1) / samples
-    while bool((high - low > tolerance).any()):
-        sigma = (low + high) / 2
+
+    def excess(sigma: Tensor) -> Tensor:
         damping = (-0.5 * (frequency * sigma.unsqueeze(-1)).square()).exp()
-        norm = torch.fft.irfft(spectrum * damping, n=2 * (grid.shape[-1] - 1)).abs().sum(dim=-1) / 2
-        larger = norm > sigma
-        low, high = torch.where(larger, sigma, low), torch.where(larger, high, sigma)
-    return (low + high) / 2
+        return torch.fft.irfft(spectrum * damping, n=2 * (grid.shape[-1] - 1)).abs().sum(dim=-1) / 2 - sigma
+
+    # Smoothing neither makes nor loses residuals, it only lets them cancel: the solution lies between these.
+    low, high = grid.sum(dim=-1).abs() / samples, grid.abs().sum(dim=-1) / samples
+    at_low, at_high = excess(low), excess(high)
+    while True:
+        # Regula falsi; an end that stays counts half, so that the other cannot creep (the Illinois rule).
+        weight = torch.where(at_low > at_high, at_low / (at_low - at_high), 0.5).clamp(0, 1)
+        sigma = low + (high - low) * weight
+        found = excess(sigma)
+        # It falls at least as fast as sigma grows, so that its value bounds the distance from the solution.
+        if not bool((found.abs().minimum(high - low) > tolerance).any()):
+            return sigma
+        below = found > 0
+        at_low, at_high = torch.where(below, found, at_low / 2), torch.where(below, at_high / 2, found)
+        low, high = torch.where(below, sigma, low), torch.where(below, high, sigma)

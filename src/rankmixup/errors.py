@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["Interrupted", "InvalidInput", "RankMixupError", "WorkFailed", "require", "unknown_name"]
+__all__ = ["Interrupted", "InvalidInput", "RankMixupError", "RunBusy", "WorkFailed", "require", "unknown_name"]
 
 
 class RankMixupError(Exception):
@@ -19,6 +19,10 @@ class InvalidInput(RankMixupError):
     """
 
     exit_status = 2
+
+
+class RunBusy(InvalidInput):
+    """Another process trains this very run."""
 
 
 class WorkFailed(RankMixupError):

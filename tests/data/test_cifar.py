@@ -122,3 +122,41 @@ def test_the_real_cifar10():
     assert tailed.published_counts == (5000, 2997, 1796, 1077, 645, 387, 232, 139, 83, 50)
     assert tailed.class_counts.tolist() == [4500, 2698, 1617, 970, 581, 349, 209, 126, 75, 45]
     assert torch.equal(tailed.test.x, data.test.x)
+
+
+@pytest.fixture
+def ten_of_each(tmp_path, monkeypatch):
+    """Five batches of twenty images, two of each class, and their sums in the place of the published ones."""
+    folder = tmp_path / "cifar-10-batches-py"
+    for number in range(1, 6):
+        write_cifar_batch(folder / f"data_batch_{number}", noise(20, 3, 32, 32, seed=number), 2 * list(range(10)))
+    write_cifar_batch(folder / "test_batch", noise(3, 3, 32, 32, seed=6), [7, 8, 9])
+    (folder / "batches.meta").write_bytes(python2_pickle({b"label_names": NAMES}))
+    for field in ("train_files", "test_files", "meta_file"):
+        monkeypatch.setattr(Cifar10, field, {name: md5(folder / name) for name in getattr(Cifar10, field)})
+    return tmp_path
+
+
+def test_a_part_of_the_training_images_has_as_many_of_each_class(ten_of_each):
+    whole = Cifar10().load(ten_of_each)
+    parts = [Cifar10(train_size=size).load(ten_of_each) for size in (20, 20, 43)]
+    assert parts[0].class_counts.tolist() == 10 * [2]
+    assert parts[2].class_counts.tolist() == 3 * [5] + 7 * [4]
+    kept = [set(part.train.source.tolist()) for part in parts]
+    assert kept[0] == kept[1] < kept[2] < set(whole.train.source.tolist())
+    assert all(torch.equal(part.val.source, whole.val.source) and torch.equal(part.test.x, whole.test.x) for part in parts)
+    few = Cifar10(val_size=1).load(ten_of_each)
+    assert (few.val.y.tolist(), len(few.train)) == ([0], 90)
+    with pytest.raises(InvalidInput, match="train_size must leave every class enough images, 90 are there, got 100"):
+        Cifar10(train_size=100).load(ten_of_each)
+    with pytest.raises(InvalidInput, match="val_size must be at least 0, got -1"):
+        Cifar10(val_size=-1)
+
+
+def test_shrunken_images_are_means_of_four_pixels(ten_of_each):
+    whole, small = Cifar10().load(ten_of_each), Cifar10(shrink=2, augment="none").load(ten_of_each)
+    expected = whole.train.x.double().unflatten(2, (16, 2)).unflatten(4, (16, 2)).mean(dim=(3, 5))
+    assert (small.train.x.double() - expected).abs().max() <= 0.5
+    assert small.train.x.shape == (90, 3, 16, 16)
+    assert (small.image_size, small.view.augment, small.view.flip) == (16, "none", False)
+    assert Cifar10(shrink=2).load(ten_of_each).view.padding == 2

@@ -2,16 +2,17 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
+from torch.nn import functional as F
 
-from rankmixup.data.base import Dataset, DataSource, View, register
+from rankmixup.data.base import Dataset, DataSource, Split, View, register
 from rankmixup.data.download import Remote, fetch_archive, verify
-from rankmixup.data.splits import consecutive, tenth_held_out
+from rankmixup.data.splits import consecutive, hold_out_of_each_class, tenth_held_out
 from rankmixup.data.unpickle import read_pickle
 from rankmixup.errors import require
 
@@ -32,9 +33,23 @@ class _Cifar(DataSource):
     labels_key: ClassVar[bytes]
     names_key: ClassVar[bytes]
 
+    train_size: int = 0
+    """Training images, as many of each class and always the same ones; 0 takes all."""
+    val_size: int = 0
+    """Validation images, likewise."""
+    shrink: Literal[1, 2] = 1
+    """Side of the squares of pixels that are averaged into one: 2 leaves 16x16 pixels."""
+    augment: Literal["none", "crop-and-flip"] = "crop-and-flip"
+    """What training adds: nothing, or random crops and mirror images."""
+
+    def check(self) -> None:
+        super().check()
+        for name in ("train_size", "val_size"):
+            require(getattr(self, name) >= 0, f"{name} must be at least 0, got {getattr(self, name)}")
+
     @property
     def image_size(self) -> int:
-        return 32
+        return 32 // self.shrink
 
     @property
     def _files(self) -> dict[str, str]:
@@ -67,9 +82,21 @@ class _Cifar(DataSource):
             del pixels  # before the next batch is read
 
         y = torch.cat([train_y, test_y])[source]
-        view = View(self.image_size, MEAN, STD, augment="crop", flip=True)
-        splits = consecutive(torch.from_numpy(x).permute(0, 3, 1, 2), y, source, sizes)
+        augmented = self.augment != "none"
+        view = View(self.image_size, MEAN, STD, augment="crop" if augmented else "none", padding=4 // self.shrink, flip=augmented)
+        train, val, test = consecutive(torch.from_numpy(x).permute(0, 3, 1, 2), y, source, sizes)
+        train, val = self._fewer(train, "train_size", len(names)), self._fewer(val, "val_size", len(names))
+        splits = _shrunk(train, self.shrink), _shrunk(val, self.shrink), _shrunk(test, self.shrink)
         return Dataset(*splits, tuple(name.decode() for name in names), view, val_from_train=True)
+
+    def _fewer(self, split: Split, field: str, num_classes: int) -> Split:
+        size: int = getattr(self, field)
+        if size == 0:
+            return split
+        counts = [size // num_classes + (label < size % num_classes) for label in range(num_classes)]
+        _, kept = hold_out_of_each_class(split.y, counts, f"{self.name} {field}")
+        require(len(kept) == size, f"{field} must leave every class enough images, {len(split)} are there, got {size}")
+        return split[kept]
 
     def _batch(self, path: Path, num_classes: int) -> tuple[UInt8[np.ndarray, "N 3 32 32"], Int[Tensor, " N"]]:
         content = _dict(path)
@@ -84,6 +111,15 @@ class _Cifar(DataSource):
             f"{path} must hold {self.labels_key.decode()!r}, one in 0..{num_classes - 1} for each of {len(data)} images",
         )
         return data.reshape(-1, 3, 32, 32), torch.tensor(labels)
+
+
+def _shrunk(split: Split, side: int) -> Split:
+    if side == 1:
+        return split
+    assert isinstance(split.x, Tensor)
+    parts = [F.avg_pool2d(part.float(), side).round().to(torch.uint8) for part in split.x.split(1000)]
+    # Channels last, as the pixels that are not shrunk.
+    return Split(torch.cat(parts).contiguous(memory_format=torch.channels_last), split.y, split.source)
 
 
 def _dict(path: Path) -> dict[bytes, Any]:

@@ -2,9 +2,21 @@
 
 from rankmixup.runs.optimisation import Optimisation
 from rankmixup.runs.provenance import sources
-from rankmixup.runs.recipes import RECIPES, Constant, Recipe, recipe_for
+from rankmixup.runs.recipes import RECIPES, Constant, Recipe, recipe_for, with_field
 from rankmixup.runs.run import Run
 from rankmixup.runs.scores import Scores
 from rankmixup.runs.store import StoredRun, environment
 
-__all__ = ["RECIPES", "Constant", "Optimisation", "Recipe", "Run", "Scores", "StoredRun", "environment", "recipe_for", "sources"]
+__all__ = [
+    "RECIPES",
+    "Constant",
+    "Optimisation",
+    "Recipe",
+    "Run",
+    "Scores",
+    "StoredRun",
+    "environment",
+    "recipe_for",
+    "sources",
+    "with_field",
+]

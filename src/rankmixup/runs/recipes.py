@@ -9,7 +9,7 @@ from rankmixup.data import DataSource
 from rankmixup.methods import Method
 from rankmixup.runs.optimisation import Optimisation
 
-__all__ = ["RECIPES", "Constant", "Recipe", "Source", "recipe_for"]
+__all__ = ["RECIPES", "Constant", "Recipe", "Source", "recipe_for", "with_field"]
 
 Source = Literal["paper", "release", "MbLS", "CALS", "MiSLAS", "UniMix", "ours"]
 """The paper with its supplement, its authors' code, code or paper of others, or a choice of ours that docs/deviations.md explains."""
@@ -45,13 +45,14 @@ class Recipe:
         """The method of this name with the constants of this recipe."""
         method = Method.registry[key]()
         for path, constant in self.methods.get(key, {}).items():
-            method = _replaced(method, path, constant.value)
+            method = with_field(method, path, constant.value)
         return method
 
 
-def _replaced(owner: Any, path: str, value: Any) -> Any:
+def with_field(owner: Any, path: str, value: Any) -> Any:
+    """The frozen dataclass `owner` with another value of the field that the dotted `path` leads to."""
     name, inner, rest = path.partition(".")
-    return dataclasses.replace(owner, **{name: _replaced(getattr(owner, name), rest, value) if inner else value})
+    return dataclasses.replace(owner, **{name: with_field(getattr(owner, name), rest, value) if inner else value})
 
 
 def _from(source: Source, **values: Any) -> dict[str, Constant]:

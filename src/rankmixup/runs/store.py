@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from rankmixup.errors import InvalidInput
+from rankmixup.errors import InvalidInput, RunBusy
 from rankmixup.files import append_line, read_json, write_atomic, write_json
 from rankmixup.runs.provenance import flat
 from rankmixup.runs.run import Run
@@ -85,7 +85,7 @@ class StoredRun:
                     break
                 except BlockingIOError:
                     if attempt == _ATTEMPTS - 1:
-                        raise InvalidInput(f"run {self.path} must be trained by one process at a time, and another one trains it") from None
+                        raise RunBusy(f"run {self.path} must be trained by one process at a time, and another one trains it") from None
                     time.sleep(0.1)
             yield
 

@@ -41,27 +41,25 @@ def run(argv: list[str]) -> int:
 
     from rich.console import Console
 
-    from rankmixup.experiments import DEMO_METHODS, demo_runs, train_all
+    from rankmixup.cli.work import raise_failures
+    from rankmixup.experiments import DEMO_METHODS, Task, Workplace, carry_out, demo_runs
     from rankmixup.reports.demo import READING, demo_evaluations, demo_figures, demo_table
     from rankmixup.reports.files import write_page
+    from rankmixup.reports.live import LiveTable
     from rankmixup.runs import StoredRun
 
     planned = demo_runs(options.seeds)
     todo = [run for runs in planned.values() for run in runs]
     log = Console(stderr=True)
-    done = 0
-
-    def report(stored: StoredRun) -> None:
-        nonlocal done
-        done += 1
-        test = stored.result["metrics"]["test"]
-        figures = f"accuracy {100 * test['accuracy']:.1f} %, ECE {100 * test['ece']:.1f} %"
-        log.print(
-            f"[{done}/{len(todo)}] {DEMO_METHODS[stored.run.method.name]}, seed {stored.run.seed}: {figures}", highlight=False, markup=False
-        )
-
     log.print(f"Training {len(todo)} small networks; a minute or two on two cores ...", highlight=False)
-    finished = {stored.run: stored for stored in train_all(todo, options.runs, workers=options.workers, on_done=report)}
+    place = Workplace(options.runs, accelerator="cpu")
+    with LiveTable(log, options.runs, len(todo), []) as live:
+        failed = []
+        for event in carry_out([Task(run) for run in todo], place, workers=options.workers):
+            live.show(event)
+            failed += [event] if event.kind == "failed" else []
+    raise_failures(failed, len(todo))
+    finished = {run: StoredRun.locate(options.runs, run) for run in todo}
     results = {DEMO_METHODS[key]: [finished[run] for run in runs] for key, runs in planned.items()}
     figures = demo_figures(results, options.output)
     with spoken_warnings():

@@ -13,7 +13,7 @@ from rankmixup.cli.parsing import parse
 class List:
     """Names that the other commands take, with one line about each."""
 
-    kind: tyro.conf.Positional[Literal["methods", "mixers", "models", "data"]]
+    kind: tyro.conf.Positional[Literal["methods", "mixers", "models", "data", "experiments"]]
     """What to list."""
     json: bool = False
     """Print one JSON object on standard output, and nothing else there."""
@@ -26,6 +26,7 @@ def run(argv: list[str]) -> int:
     from rich.console import Console
 
     from rankmixup.data import DataSource
+    from rankmixup.experiments import EXPERIMENTS
     from rankmixup.methods import Method
     from rankmixup.mixers import Mixer
     from rankmixup.models import MODELS
@@ -38,7 +39,10 @@ def run(argv: list[str]) -> int:
         "models": MODELS,
         "data": DataSource.registry,
     }
-    summaries = registries[options.kind].summaries()
+    if options.kind == "experiments":
+        summaries = {key: experiment.title for key, experiment in EXPERIMENTS.items()}
+    else:
+        summaries = registries[options.kind].summaries()
     if options.json:
         print(json.dumps({options.kind: [{"name": name, "summary": summary} for name, summary in summaries.items()]}))
     else:

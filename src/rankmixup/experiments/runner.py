@@ -1,44 +1,112 @@
-"""Several runs at once: one process each, one thread each, as many as there are cores."""
+"""Many runs: each trained once, by whoever gets to it first, whatever happens to the others."""
 
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+import dataclasses
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-import torch
-
-from rankmixup.runs import Run, StoredRun
+from rankmixup.data import parse_source
+from rankmixup.data.base import resolve_root
+from rankmixup.errors import RankMixupError, RunBusy
+from rankmixup.experiments.base import Task, unknown_set_name
+from rankmixup.hardware import Accelerator
+from rankmixup.runs import StoredRun
 from rankmixup.training import train
+from rankmixup.training.ood import predict_unknown
 
-__all__ = ["train_all"]
+__all__ = ["Event", "Outcome", "Workplace", "attempt", "carry_out"]
+
+_PATIENCE = 1.0
+"""Seconds for which a worker rests that was given a run that another process is at."""
 
 
-def train_all(
-    todo: Sequence[Run], runs: Path, *, workers: int | None = None, on_done: Callable[[StoredRun], None] = lambda stored: None
-) -> list[StoredRun]:
-    """Train what is not yet trained, in any order; returns all of them in the order given.
+@dataclass(frozen=True)
+class Workplace:
+    """Where runs are kept, where their data is, and on what they are trained."""
 
-    Networks small enough for this are slower with two threads than with one, and much slower on a busy machine.
+    runs: Path
+    data_root: Path | None = None
+    download: bool = False
+    accelerator: Accelerator = "auto"
+    checkpoint_every: str = "1min"
+
+    def absolute(self) -> "Workplace":
+        """The same place for processes that were started elsewhere."""
+        return dataclasses.replace(self, runs=self.runs.absolute(), data_root=resolve_root(self.data_root).absolute())
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one attempt at a task."""
+
+    kind: Literal["finished", "busy", "failed"]
+    """busy: another process is training this very run."""
+    reason: str = ""
+    """Why it failed."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a task."""
+
+    kind: Literal["started", "finished", "failed", "lost", "waiting"]
+    """lost: the worker died, and the task is given to another; waiting: some other command is at it."""
+    task: Task
+    reason: str = ""
+
+
+def attempt(task: Task, place: Workplace) -> Outcome:
+    """Train a run or finish it, and show it its unknown samples, unless another process is at it."""
+    where = {"data_root": place.data_root, "download": place.download, "accelerator": place.accelerator}
+    try:
+        stored = StoredRun.locate(place.runs, task.run)
+        if stored.state == "running":  # asked before its data is read for nothing
+            raise RunBusy("another process trains it")
+        train(task.run, runs=place.runs, checkpoint_every=place.checkpoint_every, **where)  # type: ignore[arg-type]
+        for unknown in task.unknown:
+            predict_unknown(stored, parse_source(_below(place.data_root, unknown)), unknown_set_name(unknown), **where)  # type: ignore[arg-type]
+    except RunBusy:
+        time.sleep(_PATIENCE)
+        return Outcome("busy")
+    except RankMixupError as error:
+        return Outcome("failed", str(error))
+    except Exception as error:  # whatever is wrong with this run, the others go on
+        return Outcome("failed", f"{type(error).__name__}: {error}")
+    return Outcome("finished")
+
+
+def carry_out(
+    tasks: Sequence[Task],
+    place: Workplace,
+    *,
+    on: Literal["local", "ray"] = "local",
+    workers: int | None = None,
+    address: str | None = None,
+) -> Iterator[Event]:
+    """Do what is not done, in about the order given, telling of each task as it goes; a failed one does not stop the rest.
+
+    Every task is reported finished or failed exactly once. Closing the iterator ends the work, which can be taken up again at any time.
+    `workers` processes, by default one for each GPU or else each core, do it on this machine; `address` is that of a Ray cluster.
     """
-    stored = [StoredRun.locate(runs, run) for run in todo]
-    missing = [each for each in stored if not each.finished]
-    for each in stored:
-        if each.finished:
-            on_done(each)
-    workers = min(workers or os.cpu_count() or 1, len(missing))
-    if workers > 0:
-        with ProcessPoolExecutor(workers, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            futures = {pool.submit(_train, each.run, runs): each for each in missing}
-            try:
-                for future in as_completed(futures):
-                    future.result()
-                    on_done(futures[future])
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
-    return stored
+    place = place.absolute()
+    done = {task: task.done(place.runs) for task in tasks}
+    yield from (Event("finished", task) for task, finished in done.items() if finished)
+    missing = [task for task, finished in done.items() if not finished]
+    if not missing:
+        return
+    if on == "ray":
+        from rankmixup.experiments.ray_runner import on_ray
+
+        yield from on_ray(missing, place, address)
+    else:
+        from rankmixup.experiments.workers import on_workers
+
+        yield from on_workers(missing, place, workers)
 
 
-def _train(run: Run, runs: Path) -> None:
-    train(run, runs=runs, accelerator="cpu")
+def _below(root: Path | None, source: str) -> str:
+    """The data set with its path, if it has one, below the data root."""
+    kind, colon, path = source.partition(":")
+    return f"{kind}:{resolve_root(root) / path}" if colon else kind

@@ -1,0 +1,125 @@
+"""How long runs will take, before they are trained."""
+
+import functools
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from rankmixup import random
+from rankmixup.data import DataSource
+from rankmixup.data.longtail import long_tail_counts
+from rankmixup.experiments.base import Task
+from rankmixup.models import build_model
+from rankmixup.runs import Run, StoredRun
+
+__all__ = ["Cost", "Device", "cost_of", "training_work"]
+
+Device = Literal["core", "gpu"]
+
+_SIZES = {
+    # Channels, classes, and images to train on, to validate on in every epoch, and to test on.
+    "cifar10": (3, 10, 45_000, 5_000, 10_000),
+    "cifar100": (3, 100, 45_000, 5_000, 10_000),
+    "tiny-imagenet": (3, 200, 90_000, 10_000, 10_000),
+    "imagenet": (3, 1000, 1_281_167, 10_000, 40_000),
+    "digits": (1, 10, 700, 400, 697),
+}
+_RATES = {"core": 4e10, "gpu": 1.5e13}
+"""Floating-point operations in a second: what small convolutions reach on one core, and a tenth of an A100's TF32 peak."""
+_STARTUP = 4.0
+"""Seconds, besides."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What is still to be done, and how long it takes."""
+
+    runs: int
+    done: int
+    seconds: float
+    """Of one device, for all runs that are not done and of known size."""
+    device: Device
+    unknown: int
+    """Runs of data whose size is not known before it is read."""
+    measured: int
+    """Finished runs whose own time was taken for others like them."""
+
+    @property
+    def assumptions(self) -> str:
+        """What the time follows from."""
+        rate = f"{_RATES[self.device] / 1e9:,.0f} billion operations a second"
+        where = "on one core" if self.device == "core" else "sustained, a tenth of the TF32 peak of an A100"
+        parts = [
+            f"three times the forward operations for each sample that a method forwards, at {rate} {where}",
+            f"{_STARTUP:g} s for each run to read its data and to evaluate what it stored",
+        ]
+        if self.measured:
+            parts.append(f"scaled to the time that {self.measured} finished runs took, where they have the same data and network")
+        if self.unknown:
+            parts.append(f"nothing for {self.unknown} runs of data whose size is not known before it is read")
+        return "; ".join(parts)
+
+
+def cost_of(tasks: Sequence[Task], runs: Path, device: Device) -> Cost:
+    """What is not done of `tasks`; runs of the same data and network that are done here tell how fast this machine is."""
+    left, took = [], defaultdict(list)
+    unknown = done = 0
+    for task in tasks:
+        finished, guess = task.done(runs), _seconds(task.run, device)
+        done += finished
+        if guess is None:
+            unknown += not finished
+        elif finished:
+            took[_kind(task.run)].append((StoredRun.locate(runs, task.run).result["seconds"], guess))
+        else:
+            left.append((_kind(task.run), guess))
+    paces = {kind: sum(real for real, _ in pairs) / sum(guess for _, guess in pairs) for kind, pairs in took.items()}
+    seconds = sum(guess * paces.get(kind, 1.0) for kind, guess in left)
+    return Cost(len(tasks), done, seconds, device, unknown, sum(map(len, took.values())))
+
+
+def training_work(run: Run) -> float | None:
+    """Floating-point operations of a whole run, where a backward pass costs two forward ones; None for data of unknown size."""
+    if run.data.name not in _SIZES:
+        return None
+    channels, classes, *_ = _SIZES[run.data.name]
+    train, val, test = _split_sizes(run.data)
+    epochs, forward = run.optimisation.epochs, _forward_work(run.model, run.data.image_size, channels, classes)
+    return forward * (3 * epochs * train * run.method.forwarded + (epochs + 1) * val + 2 * test)
+
+
+def _seconds(run: Run, device: Device) -> float | None:
+    work = training_work(run)
+    return None if work is None else work / _RATES[device] + _STARTUP
+
+
+def _kind(run: Run) -> str:
+    return f"{run.data.content_hash()} {run.model}"
+
+
+def _split_sizes(data: DataSource) -> tuple[int, int, int]:
+    _, classes, train, val, test = _SIZES[data.name]
+    train, val = getattr(data, "train_size", 0) or train, getattr(data, "val_size", 0) or val
+    if data.imbalance > 1 and data.name == "digits":
+        train = sum(long_tail_counts(train // classes, classes, data.imbalance))
+    elif data.imbalance > 1:  # validation samples come out of what is cut
+        cut = sum(long_tail_counts((train + val) // classes, classes, data.imbalance))
+        train, val = cut - cut // 10, cut // 10
+    return train, val, test
+
+
+@functools.cache
+def _forward_work(model: str, image_size: int, in_channels: int, num_classes: int) -> float:
+    """Operations for one image, counted on a network without weights."""
+    with random.global_seed(0, "weights"), torch.device("meta"):
+        network = build_model(model, num_classes=num_classes, image_size=image_size, in_channels=in_channels)
+        image = torch.empty(2, in_channels, image_size, image_size)
+    counter = FlopCounterMode(display=False)
+    with counter, torch.no_grad():
+        network(image)
+    return counter.get_total_flops() / 2

@@ -1,0 +1,59 @@
+"""The same on a Ray cluster: each run is a task of it."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rankmixup.errors import InvalidInput, WorkFailed
+from rankmixup.experiments.base import Task
+from rankmixup.experiments.runner import Event, Workplace, attempt
+
+__all__ = ["LOSSES", "on_ray"]
+
+LOSSES = 3
+"""Workers or machines that may be lost over one task."""
+
+
+def on_ray(tasks: Sequence[Task], place: Workplace, address: str | None) -> Iterator[Event]:
+    """Carry out tasks on the cluster at `address`, or on one that is started on this machine and ended with this process.
+
+    Each run has a core and, where the cluster has any, a GPU. `place` must mean the same on every machine.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise InvalidInput("--on ray needs Ray: pip install 'rankmixup[ray]'") from error
+    started = not ray.is_initialized()
+    if started:
+        try:
+            ray.init(address=address, include_dashboard=False, log_to_driver=False)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise WorkFailed(f"a Ray cluster must be there at {address or 'this machine'} ({' '.join(str(error).split())})") from error
+    try:
+        gpu = place.accelerator not in ("cpu", "mps") and ray.cluster_resources().get("GPU", 0) >= 1
+        remote: Any = ray.remote(num_cpus=1, num_gpus=int(gpu), max_retries=LOSSES - 1, max_calls=0)(_attempt)
+        running = {remote.remote(task, place): task for task in tasks}
+        yield from (Event("started", task) for task in tasks)
+        while running:
+            (ready,), _ = ray.wait(list(running), num_returns=1)
+            task = running.pop(ready)
+            try:
+                outcome = ray.get(ready)
+            except ray.exceptions.RayError as error:
+                yield Event("failed", task, f"it was lost {LOSSES} times ({' '.join(str(error).split())[:200]})")
+                continue
+            if outcome.kind == "busy":
+                running[remote.remote(task, place)] = task
+                yield Event("waiting", task)
+            else:
+                yield Event(outcome.kind, task, outcome.reason)
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _attempt(task: Task, place: Workplace) -> Any:
+    import torch
+
+    if place.accelerator == "cpu":
+        torch.set_num_threads(1)
+    return attempt(task, place)

@@ -1,0 +1,91 @@
+"""Experiments in the making: a table that fills while runs are trained."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from rankmixup.experiments import Cell, Event, Experiment
+from rankmixup.reports.tables import TITLES, plain_table
+from rankmixup.runs import Run, StoredRun
+
+__all__ = ["LiveTable"]
+
+
+class LiveTable:
+    """How far runs have come; on a terminal the table of the experiment that is being filled, otherwise a line for each run."""
+
+    def __init__(self, console: Console, runs: Path, total: int, parts: Sequence[tuple[Experiment, Mapping[tuple[str, str], Cell]]]):
+        self.console, self.runs, self.total = console, runs, total
+        self.parts = [(experiment, cells) for experiment, cells in parts if cells]
+        self.events: Counter[str] = Counter()
+        self.working: set[Run] = set()
+        self.results: dict[Run, dict[str, float]] = {}
+        self._live: Live | None = None
+        self._began = time.monotonic()
+
+    def __enter__(self) -> "LiveTable":
+        if self.console.is_terminal:
+            self._live = Live(console=self.console, get_renderable=self.render, refresh_per_second=1)
+            self._live.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def show(self, event: Event) -> None:
+        """Take in what happened."""
+        run = event.task.run
+        self.events[event.kind] += 1
+        (self.working.add if event.kind == "started" else self.working.discard)(run)
+        if event.kind == "finished":
+            self.results[run] = StoredRun.locate(self.runs, run).result["metrics"]["test"]
+        if self._live is None and event.kind != "started":
+            self.console.print(self._line(event), highlight=False, markup=False, soft_wrap=True)
+
+    def _line(self, event: Event) -> str:
+        run = event.task.run
+        name = f"{run.method.name} on {run.data.name}, seed {run.seed}, run {run.id}"
+        if event.kind == "finished":
+            test = self.results[run]
+            return f"[{self._ended}/{self.total}] {name}: accuracy {100 * test['accuracy']:.1f} %, ECE {100 * test['ece']:.1f} %"
+        said = {
+            "failed": f"failed, {event.reason}",
+            "lost": "its process was lost; it is tried again",
+            "waiting": "another command is at it",
+        }
+        return f"[{self._ended}/{self.total}] {name}: {said[event.kind]}"
+
+    @property
+    def _ended(self) -> int:
+        return self.events["finished"] + self.events["failed"]
+
+    def render(self) -> RenderableType:
+        """The table of the first experiment that has runs to come, or of the last, under a line about all of them."""
+        minutes = (time.monotonic() - self._began) / 60
+        line = f"{self._ended} of {self.total} runs, {len(self.working)} in training, {self.events['failed']} failed, {minutes:.0f} min"
+        unfilled = (part for part in self.parts if any(run not in self.results for cell in part[1].values() for run in cell.runs))
+        part = next(unfilled, self.parts[-1] if self.parts else None)
+        return Text(line) if part is None else Group(Text(line), self.table(*part))
+
+    def table(self, experiment: Experiment, cells: Mapping[tuple[str, str], Cell]) -> Table:
+        """One experiment: the mean over the seeds that are there, and how many are."""
+        filled = [column for column in experiment.columns if any(key == column.key for _, key in cells)]
+        metric = next((name for name in experiment.metrics if name in ("ece", "oe")), "accuracy")
+        table = plain_table("method", *(column.label for column in filled))
+        table.title, table.title_justify = f"{experiment.key}: {TITLES[metric]} in %", "left"
+        for row in experiment.rows:
+            table.add_row(row.label, *(self._cell(cells[row.key, column.key], metric) for column in filled))
+        return table
+
+    def _cell(self, cell: Cell, metric: str) -> str:
+        values = [100 * self.results[run][metric] for run in cell.runs if run in self.results]
+        mean = f"{sum(values) / len(values):.2f}" if values else "..." if self.working.intersection(cell.runs) else ""
+        return f"{mean} ({len(values)}/{len(cell.runs)})" if len(values) < len(cell.runs) else mean

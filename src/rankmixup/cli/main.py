@@ -20,7 +20,9 @@ COMMANDS = {
     "compare": "differences between runs or files on one test set, and whether they are chance",
     "ood": "how well unknown samples are told from test samples",
     "report": "one HTML page about runs or files",
-    "list": "list methods, mixers, models or data",
+    "reproduce": "the paper's tables and figures again, beside the published numbers",
+    "sweep": "every combination of some settings, ranked on validation: rankmixup sweep METHOD [options]",
+    "list": "list methods, mixers, models, data or experiments",
 }
 """Sub-command to one line about it; each is a module of this package with a function `run(argv) -> int`."""
 

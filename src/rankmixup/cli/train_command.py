@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 DataRoot = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: RANKMIXUP_DATA, or data)")]
+CheckpointEvery = Annotated[str, tyro.conf.arg(metavar="Nsteps|Nmin")]
 Workers = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one for each core, at most 8)")]
 
 
@@ -47,7 +48,7 @@ class Options:
     """Fetch a data set that is not there, if it may be fetched."""
     workers: Workers = None
     """Processes that decode images, for data sets that stay on disk as files."""
-    checkpoint_every: Annotated[str, tyro.conf.arg(metavar="Nsteps|Nmin")] = "1min"
+    checkpoint_every: CheckpointEvery = "1min"
     """How much training an interruption may cost, such as 200steps or 5min."""
     log: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = ()
     """Where to log to beside the run's own log.jsonl and metrics.csv; nothing leaves the machine."""
@@ -77,7 +78,7 @@ def run(argv: list[str]) -> int:
     if argv[0] == "--resume" or argv[0].startswith("--resume="):
         the_run, options = _resumed(argv)
     else:
-        the_run, options = _requested(argv)
+        the_run, options = requested_run(argv)
         if options.show:
             _show(the_run, argv[1:], options.json)
             return 0
@@ -135,7 +136,8 @@ def _resumed(argv: list[str]) -> tuple["Run", Options]:
     return asked, options
 
 
-def _requested(argv: list[str]) -> tuple["Run", Options]:
+def requested_run(argv: list[str]) -> tuple["Run", Options]:
+    """The run that METHOD and its flags describe, and the flags that are no part of it."""
     from rankmixup.data import parse_source
     from rankmixup.runs import Run, recipe_for
 

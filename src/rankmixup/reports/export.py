@@ -18,6 +18,7 @@ LATEX_ESCAPES = (
     # After the \\ of the row before, these would be read as its arguments.
     | {"[": "{[}", "]": "{]}", "*": "{*}"}
     | {"λ": r"$\lambda$", "±": r"$\pm$", "\u2212": "$-$", "≤": r"$\leq$", "≥": r"$\geq$", "\u2013": "--", "…": r"\ldots{}"}
+    | {"\u03b1": r"$\alpha$", "\u03c1": r"$\rho$"}
 )
 MARKDOWN_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {letter: f"\\{letter}" for letter in "\\`*_[]|~$"}
 _NUMBER = re.compile(r"<?[-+\u2212]?\.?\d")

@@ -17,7 +17,7 @@ from rankmixup.reports.export import LATEX_ESCAPES, MARKDOWN_ESCAPES
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["ReportEntry", "distinct", "render_report", "run_protocol", "write_report"]
+__all__ = ["ReportEntry", "distinct", "render_page", "render_report", "run_protocol", "write_report"]
 
 _POLICY = "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'"
 
@@ -38,8 +38,6 @@ def render_report(entries: Sequence[ReportEntry], *, title: str = "Calibration r
     """The page as text."""
     require(len(entries) > 0, "a report must be about at least one model, got none")
     entries = distinct(entries)
-    environment = _environment()
-    script, style = (_source(environment, name) for name in ("report.js", "report.css"))
     models = [
         {
             "name": entry.name,
@@ -50,13 +48,9 @@ def render_report(entries: Sequence[ReportEntry], *, title: str = "Calibration r
         }
         for position, entry in enumerate(entries)
     ]
-    return environment.get_template("report.html.j2").render(
+    return render_page(
+        "report.html.j2",
         title=title,
-        version=__version__,
-        script=script,
-        style=style,
-        # Only what was written here may run or style: the page holds names from outside.
-        policy=f"{_POLICY}; script-src '{_digest(script)}'; style-src '{_digest(style)}'",
         models=models,
         summary=html_tables.summary_table(entries),
         overview=html_tables.overview_table(entries),
@@ -65,7 +59,21 @@ def render_report(entries: Sequence[ReportEntry], *, title: str = "Calibration r
         protocol=html_tables.protocol_table(entries),
         num_bins=num_bins,
         data={entry.name: entry.evaluation.to_dict() for entry in entries},
+    )
+
+
+def render_page(template: str, **contents: Any) -> str:
+    """A page from a template, with the script and the style that all pages share."""
+    environment = _environment()
+    script, style = (_source(environment, name) for name in ("report.js", "report.css"))
+    return environment.get_template(template).render(
+        version=__version__,
+        script=script,
+        style=style,
+        # Only what was written here may run or style: the page holds names from outside.
+        policy=f"{_POLICY}; script-src '{_digest(script)}'; style-src '{_digest(style)}'",
         escapes={"latex": LATEX_ESCAPES, "markdown": MARKDOWN_ESCAPES},
+        **contents,
     )
 
 

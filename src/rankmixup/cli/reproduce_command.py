@@ -1,0 +1,104 @@
+"""rankmixup reproduce."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from rankmixup.cli.parsing import parse
+from rankmixup.cli.work import WorkOptions, print_estimate, raise_failures
+from rankmixup.errors import require, unknown_name
+
+if TYPE_CHECKING:
+    from rankmixup.experiments import Experiment
+
+
+@dataclass(kw_only=True)
+class Reproduce(WorkOptions):
+    """The paper's tables and figures again: train what is missing, and set what comes out beside the published numbers.
+
+    Scale `paper` is the paper's recipe; `cpu` and `quick` are smaller, and fill the columns that they have something for.
+    An interrupted command is simply given again, here or on other machines that share --runs: no run is trained twice.
+    """
+
+    experiments: tyro.conf.Positional[tuple[str, ...]]
+    """Keys from `rankmixup list experiments`, or all."""
+    scale: Literal["paper", "cpu", "quick"] = "paper"
+    """How large."""
+    seeds: int | None = None
+    """Seeds 0..N-1 of each run; by default as many as the scale has."""
+    rows: str = ""
+    """Keys of rows, with commas; all unless named."""
+    columns: str = ""
+    """Keys of columns, with commas; all unless named."""
+    write: Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: nowhere)")] = None
+    """Folder for the scorecard as JSON, CSV, Markdown, LaTeX and HTML, and for the figures."""
+
+
+def run(argv: list[str]) -> int:
+    """Parse and run."""
+    options = parse(Reproduce, argv, prog="rankmixup reproduce")
+    options.check()
+    require(options.seeds is None or options.seeds >= 1, f"seeds must be at least 1, got {options.seeds}")
+
+    from rich.console import Console
+
+    from rankmixup.experiments import find_scale, tasks_for
+    from rankmixup.experiments.scorecard import scorecard
+    from rankmixup.reports.live import LiveTable
+    from rankmixup.reports.results import write_results
+    from rankmixup.reports.scorecard import scorecard_view
+
+    chosen = _chosen(options)
+    scale = find_scale(options.scale, options.data_root)
+    parts = [(experiment, experiment.cells(scale, options.seeds)) for experiment in chosen]
+    tasks = tasks_for(cells for _, cells in parts)
+    head = {"experiments": [experiment.key for experiment in chosen], "scale": scale.key}
+    if options.dry_run:
+        print_estimate(tasks, options, "gpu" if scale.key == "paper" else "core", head)
+        return 0
+    if scale.key == "paper":
+        _require_gpu(options)
+
+    console, failed = Console(stderr=True), []
+    with LiveTable(console, options.runs, len(tasks), parts) as live:
+        for event in options.carry_out(tasks):
+            live.show(event)
+            if event.kind == "failed":
+                failed.append(event)
+    card = scorecard(chosen, scale, options.runs, options.seeds)
+    if options.write is not None:
+        write_results(card, options.write)
+    if options.json:
+        failures = {event.task.run.id: event.reason for event in failed}
+        print(json.dumps({**head, "failed": failures, "scorecard": card.to_dict()}, allow_nan=False))
+    else:
+        Console().print(scorecard_view(card))
+    raise_failures(failed, len(tasks))
+    return 0
+
+
+def _chosen(options: Reproduce) -> "list[Experiment]":
+    from rankmixup.experiments import EXPERIMENTS
+
+    names = list(EXPERIMENTS) if "all" in options.experiments else list(dict.fromkeys(options.experiments))
+    require(len(names) > 0, "an experiment must be named, a key from 'rankmixup list experiments' or all, got nothing")
+    for name in names:
+        if name not in EXPERIMENTS:
+            raise unknown_name("experiment", name, ["all", *EXPERIMENTS])
+    return [EXPERIMENTS[name].part(_keys(options.rows), _keys(options.columns)) for name in names]
+
+
+def _keys(text: str) -> list[str]:
+    return [key.strip() for key in text.split(",") if key.strip()]
+
+
+def _require_gpu(options: Reproduce) -> None:
+    import torch
+
+    require(
+        options.on == "ray" or options.accelerator == "cpu" or torch.cuda.is_available(),
+        "scale must be cpu or quick on a machine without a GPU, got paper; --accelerator cpu insists on it, --dry-run tells what it costs",
+    )

@@ -1,0 +1,114 @@
+"""rankmixup sweep."""
+
+import itertools
+import json
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from rankmixup.cli.parsing import parse
+from rankmixup.cli.train_command import requested_run
+from rankmixup.cli.work import WorkOptions, print_estimate, raise_failures
+from rankmixup.errors import require, unknown_name
+
+if TYPE_CHECKING:
+    from rankmixup.runs import Run
+
+_DESCRIPTION = """Train a method with every combination of the values given, rank them on validation, and test the best one.
+
+METHOD is followed by options of `rankmixup train METHOD`; those with several values span the grid, as in
+`rankmixup sweep rankmixup-mrl --margin 1 2 3 --mixer.alpha 1 2 --seeds 3`. Test samples are looked at for the best one alone."""
+
+_SEQUENCES = ("--milestones",)
+"""Options of training whose several values are one value."""
+
+
+@dataclass(kw_only=True)
+class Sweep(WorkOptions):
+    """Options beside those of `rankmixup train`."""
+
+    seeds: int = 3
+    """Seeds 0..N-1 of each combination."""
+    metric: str = "nll"
+    """What is best on validation: a key of `rankmixup evaluate --json`, the mean of which over the seeds is compared."""
+
+
+def run(argv: list[str]) -> int:
+    """Parse and run."""
+    if not argv or argv[0] in ("-h", "--help"):
+        parse(Sweep, ["--help"], prog="rankmixup sweep METHOD", description=_DESCRIPTION)
+    key, *rest = argv
+    require(not key.startswith("-"), f"METHOD must come first, as in 'rankmixup sweep rankmixup-mrl {key} ...', got {key!r}")
+    own, grid = _divided(rest)
+    options = parse(Sweep, own, prog="rankmixup sweep METHOD", description=_DESCRIPTION)
+    options.check()
+    require(options.seeds >= 1, f"seeds must be at least 1, got {options.seeds}")
+
+    from rich.console import Console
+
+    from rankmixup.experiments import Task
+    from rankmixup.metrics import METRIC_KEYS
+    from rankmixup.reports.live import LiveTable
+    from rankmixup.reports.sweep import rank, sweep_table
+
+    if options.metric not in METRIC_KEYS:
+        raise unknown_name("metric", options.metric, METRIC_KEYS)
+    planned = {name: [_run(key, arguments, seed) for seed in range(options.seeds)] for name, arguments in _combinations(grid).items()}
+    tasks = [Task(run) for seeds in zip(*planned.values(), strict=True) for run in dict.fromkeys(seeds)]
+    if options.dry_run:
+        import torch
+
+        gpu = options.accelerator in ("auto", "cuda") and torch.cuda.is_available()
+        print_estimate(tasks, options, "gpu" if gpu else "core", {"method": key, "settings": list(planned)})
+        return 0
+
+    failed = []
+    with LiveTable(Console(stderr=True), options.runs, len(tasks), []) as live:
+        for event in options.carry_out(tasks):
+            live.show(event)
+            failed += [event] if event.kind == "failed" else []
+    lost = {event.task.run for event in failed}
+    ranking = rank({name: runs for name, runs in planned.items() if not lost.intersection(runs)}, options.runs, options.metric)
+    if options.json:
+        print(json.dumps({"method": key, "metric": options.metric, **ranking.to_dict()}, allow_nan=False))
+    elif ranking.settings:
+        Console().print(sweep_table(ranking))
+    raise_failures(failed, len(tasks))
+    return 0
+
+
+def _divided(argv: list[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """The options of the sweep itself as they stand, and those of training with their values."""
+    mine = {f"--{field.name.replace('_', '-')}" for field in fields(Sweep)}
+    mine |= {flag.replace("--", "--no-", 1) for flag in mine}
+    own, grid, current = [], {}, None
+    for argument in argv:
+        flag, equals, value = argument.partition("=")
+        if flag.replace("_", "-") in mine or argument in ("-h", "--help"):
+            own.append(argument)
+            current = own
+        elif argument.startswith("--"):
+            require(flag not in grid, f"{flag} must be given once, with all its values behind it, got it twice")
+            current = grid[flag] = [value] if equals else []
+        else:
+            require(current is not None, f"values must follow the option they are for, got {argument!r}")
+            assert current is not None
+            current.append(argument)
+    require("--seed" not in grid, "the seeds of a sweep must be given as --seeds N, got --seed")
+    return own, grid
+
+
+def _combinations(grid: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The arguments of each combination by what is particular to it."""
+    axes = {flag: values for flag, values in grid.items() if len(values) > 1 and flag not in _SEQUENCES}
+    fixed = [argument for flag, values in grid.items() if flag not in axes for argument in (flag, *values)]
+    found = {}
+    for values in itertools.product(*axes.values()):
+        varied = list(zip(axes, values, strict=True))
+        name = " ".join(f"{flag.removeprefix('--')}={value}" for flag, value in varied) or "as given"
+        found[name] = fixed + [argument for pair in varied for argument in pair]
+    return found
+
+
+def _run(method: str, arguments: list[str], seed: int) -> "Run":
+    run, _ = requested_run([method, *arguments, "--seed", str(seed)])
+    return run

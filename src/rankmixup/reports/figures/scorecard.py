@@ -1,0 +1,145 @@
+"""Experiments as figures: rows side by side, settings as lines, and the densities that lambda is drawn from."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankmixup.experiments.scorecard import Estimate, Score, Scorecard
+from rankmixup.reports.figures.style import ACCENT, BLUE, GREY, STYLES, labels, new_figure, style
+from rankmixup.reports.tables import TITLES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["density_figure", "lambda_figure", "rows_figure", "scorecard_figures", "sweep_figure"]
+
+_SETTING = re.compile(r"(?P<line>.*)/(?P<name>[^/=]+)=(?P<value>[\d.]+)")
+_NAMES = {"margin": "margin m", "q": "samples Q", "alpha": "alpha"}
+
+
+def scorecard_figures(card: Scorecard) -> Iterator[tuple[str, str, str, "Figure"]]:
+    """Experiment, name of the file, caption and figure, of everything that has been run."""
+    if card.confidence_by_lambda:
+        caption = "Mean confidence of mixed test samples by the weight λ of their larger part, and of raw ones (at the right)."
+        yield "table1", "confidence-by-lambda", caption, lambda_figure(card.confidence_by_lambda)
+    for key in card.titles:
+        if key == "figure3":
+            yield key, key, "Density of Beta(alpha, alpha), from which λ is drawn.", density_figure()
+        for column in dict.fromkeys(score.column for score in card.of(key) if score.ours):
+            scores = [score for score in card.of(key) if score.column == column and score.ours]
+            name = f"{key}-{column.replace('/', '-')}"
+            if all(_SETTING.fullmatch(score.row) for score in scores):
+                yield key, name, f"{card.titles[key]}: mean and 95 % interval over seeds and test samples.", sweep_figure(scores)
+            else:
+                caption = f"{card.titles[key]}: mean and 95 % interval over seeds and test samples."
+                yield key, name, caption, rows_figure(scores)
+
+
+def rows_figure(scores: Sequence[Score]) -> "Figure":
+    """A dot with its interval for each row, beside it the one after temperature scaling; a panel for each metric."""
+    metrics = list(dict.fromkeys(score.metric for score in scores))
+    rows = list(dict.fromkeys(score.row_label for score in scores))
+    figure = new_figure(1.6 + 2.6 * len(metrics), 1.0 + 0.32 * len(rows))
+    panels = figure.subplots(1, len(metrics), squeeze=False, sharey=True)[0]
+    for panel, metric in zip(panels, metrics, strict=True):
+        for score in (each for each in scores if each.metric == metric):
+            position = rows.index(score.row_label)
+            _dot(panel, position - 0.12, score.ours, "as trained", BLUE, filled=True)
+            _dot(panel, position + 0.18, score.after.get("ece-grid"), "after the temperature by ECE", ACCENT, filled=False)
+            if score.ours and score.ours.floor is not None:
+                chance = {"marker": "|", "markersize": 9, "linestyle": "none", "label": "by chance"}
+                panel.plot([100 * score.ours.floor], [position - 0.12], color=GREY, **chance)
+        panel.set(xlabel=f"{TITLES[metric]}, %")
+        panel.grid(axis="x", alpha=0.3)
+    panels[0].set_yticks(range(len(rows)), labels(rows), fontsize=8)
+    panels[0].set_ylim(len(rows) - 0.5, -0.5)
+    handles, names = _legend(panels)
+    figure.legend(handles, names, loc="outside upper center", ncols=len(names), fontsize=8, frameon=False)
+    return figure
+
+
+def _legend(panels: Iterable[Any]) -> tuple[list[Any], list[str]]:
+    """Each name once, whatever panels it is in."""
+    found = {name: handle for panel in panels for handle, name in zip(*panel.get_legend_handles_labels(), strict=True)}
+    return list(found.values()), list(found)
+
+
+def _dot(panel: Any, height: float, estimate: Estimate | None, name: str, colour: str, *, filled: bool) -> None:
+    if estimate is None:
+        return
+    marker = {"marker": "o" if filled else "s", "markersize": 5, "markerfacecolor": colour if filled else "none"}
+    drawn = {"color": colour, "capsize": 2, "linewidth": 1.2, "linestyle": "none", "label": name}
+    panel.errorbar(100 * estimate.value, height, xerr=_margins(estimate), **drawn, **marker)
+
+
+def _margins(estimate: Estimate) -> list[list[float]]:
+    ends = [estimate.value if end is None else end for end in (estimate.low, estimate.high)]
+    return [[100 * (estimate.value - ends[0])], [100 * (ends[1] - estimate.value)]]
+
+
+def sweep_figure(scores: Sequence[Score]) -> "Figure":
+    """Each metric against the setting, a line for each method or other setting."""
+    metrics = list(dict.fromkeys(score.metric for score in scores))
+    lines: dict[str, list[tuple[float, Score]]] = {}
+    setting = ""
+    for score in scores:
+        match = _SETTING.fullmatch(score.row)
+        assert match is not None  # rows of anything else are drawn side by side
+        setting = match["name"]
+        # The label ends in the setting, too.
+        lines.setdefault(score.row_label.rpartition(", ")[0], []).append((float(match["value"]), score))
+    figure = new_figure(0.6 + 3.4 * len(metrics), 3.2)
+    panels = figure.subplots(1, len(metrics), squeeze=False)[0]
+    ticks = sorted({value for points in lines.values() for value, _ in points})
+    for panel, metric in zip(panels, metrics, strict=True):
+        for position, (shown, points) in enumerate(zip(labels(lines), lines.values(), strict=True)):
+            chosen = [(ticks.index(value), score.ours) for value, score in points if score.metric == metric and score.ours]
+            colour, line, marker = style(position)
+            heights = [100 * estimate.value for _, estimate in chosen]
+            margins = np.hstack([_margins(estimate) for _, estimate in chosen])
+            # Lines that lie upon each other keep their own intervals in sight.
+            places = [place + 0.04 * (position - (len(lines) - 1) / 2) for place, _ in chosen]
+            panel.errorbar(places, heights, margins, color=colour, linestyle=line, marker=marker, capsize=2, linewidth=1.2, label=shown)
+        panel.set_xticks(range(len(ticks)), [f"{tick:g}" for tick in ticks])
+        panel.set(xlabel=_NAMES.get(setting, setting), ylabel=f"{TITLES[metric]}, %")
+        panel.grid(alpha=0.3)
+    if len(lines) > 1:
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(lines), fontsize=8, frameon=False)
+    return figure
+
+
+def lambda_figure(curves: Mapping[str, Sequence[float | None]]) -> "Figure":
+    """Mean confidence in equal bins of lambda from 0.5 to 1, and of raw samples, which stand last."""
+    figure = new_figure(4.8, 3.6)
+    axes = figure.subplots()
+    for position, (name, shown) in enumerate(zip(curves, labels(curves), strict=True)):
+        *means, raw = (np.nan if value is None else value for value in curves[name])
+        colour, line, marker = style(position)
+        centres = 0.5 + (np.arange(len(means)) + 0.5) / (2 * len(means))
+        axes.plot(centres, means, color=colour, linestyle=line, marker=marker, markersize=5, linewidth=1.5, label=shown)
+        axes.plot([1.02], [raw], color=colour, marker=marker, markersize=9, markerfacecolor="none", linestyle="none", clip_on=False)
+    axes.set(xlim=(0.49, 1.04), xlabel="λ, weight of the larger part of the mix", ylabel="mean confidence")
+    axes.set_xticks([0.5, 0.6, 0.7, 0.8, 0.9, 1.02], ["0.5", "0.6", "0.7", "0.8", "0.9", "raw"])
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8, frameon=False)
+    return figure
+
+
+def density_figure() -> "Figure":
+    """Density of Beta(alpha, alpha) for each alpha of the paper's sweep."""
+    from scipy.stats import beta
+
+    from rankmixup.experiments.figures import ALPHAS
+
+    figure = new_figure(4.8, 3.2)
+    axes = figure.subplots()
+    places = np.linspace(0.005, 0.995, 199)
+    for position, alpha in enumerate(ALPHAS):
+        colour, line, _ = style(position)
+        width = 1.2 if position < len(STYLES) else 2.5  # styles begin again
+        axes.plot(places, beta(alpha, alpha).pdf(places), color=colour, linestyle=line, linewidth=width, label=f"alpha {alpha:g}")
+    axes.set(xlabel="λ", ylabel="density", ylim=(0, 4))
+    figure.legend(loc="outside right center", fontsize=8, frameon=False)
+    return figure

@@ -1,0 +1,173 @@
+"""The scorecard as tables: in a terminal, and as the data of every other format."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from rankmixup.experiments.evidence import Evidence
+from rankmixup.experiments.scorecard import Estimate, Score, Scorecard
+from rankmixup.reports.export import Cell, DataTable
+from rankmixup.reports.tables import TITLES, shown, shown_p_value, shown_range
+
+__all__ = [
+    "CLAIMS_READING",
+    "READING",
+    "claim_parts_table",
+    "claims_table",
+    "experiment_tables",
+    "not_run",
+    "program_table",
+    "scorecard_view",
+    "summary_line",
+]
+
+READING = (
+    "In percent. paper: as printed, in parentheses after temperature scaling. ours: mean over seeds; interval: 95 %, over seeds and test "
+    "samples; by chance: what calibrated models with the same confidences show on average. T by ECE: after the temperature, on a grid, "
+    "with the lowest ECE on validation, as in the paper's parentheses; T by NLL: after the likeliest one."
+)
+"""How to read the tables of cells."""
+CLAIMS_READING = (
+    "its own cells: comparisons of printed numbers. parts: how many of the claim's comparisons come out as it says on our runs. p: that "
+    "chance bears all of them out as well (Student's test over paired seeds, Page's over ordered settings); Holm: corrected over the "
+    "claims that were tested. against: that chance goes against one of them as much, corrected. A verdict also asks for an exact "
+    "permutation p-value below 0.05, which pairs reach with five seeds and orders with three."
+)
+"""How to read the table of claims."""
+
+
+def scorecard_view(card: Scorecard) -> RenderableType:
+    """For a terminal: each experiment, then the claims."""
+    parts: list[RenderableType] = []
+    for key in card.titles:
+        for table in experiment_tables(card, key):
+            parts += [Text(table.caption, style="bold"), rich_table(table), Text()]
+        if missing := not_run(card, key):
+            parts += [Text(f"{key}, not run: {', '.join(missing)}"), Text()]
+    if card.scores:
+        parts += [Text(READING), Text()]
+    if card.claims:
+        parts += [Text("Claims of the paper", style="bold"), rich_table(claims_table(card)), Text(), Text(CLAIMS_READING)]
+    return Group(*parts)
+
+
+def rich_table(data: DataTable) -> Table:
+    """Numbers to the right and never cut; words wrap."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    for heading, numeric in zip(data.columns, data.numeric, strict=True):
+        table.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
+    for row in data.rows:
+        table.add_row(*("" if cell is None else str(cell) for cell in row))
+    return table
+
+
+def experiment_tables(card: Scorecard, experiment: str) -> Iterator[DataTable]:
+    """A table for each column that has been filled, with a row for each metric of each row."""
+    for column in dict.fromkeys(score.column for score in card.of(experiment)):
+        scores = [score for score in card.of(experiment) if score.column == column]
+        if any(score.ours for score in scores):
+            yield _column_table(card, experiment, scores)
+
+
+def _column_table(card: Scorecard, experiment: str, scores: Sequence[Score]) -> DataTable:
+    first = scores[0]
+    instead = "" if card.scale == "paper" else f", at scale {card.scale} {first.stands_for_column}"
+    columns = ["row", "metric", "paper", "ours", "interval", "by chance", "T by ECE", "T by NLL", "seeds", "verdict"]
+    rows: list[list[Cell]] = []
+    for score in scores:
+        numbers = [_value(score.metric, score.after.get(objective)) for objective in ("ece-grid", "nll")]
+        seeds = len(score.ours.seeds) if score.ours else 0
+        count = str(seeds) if seeds == score.seeds_wanted else f"{seeds} of {score.seeds_wanted}"
+        interval = shown_range(score.metric, {"low": score.ours.low, "high": score.ours.high} if score.ours else None)
+        chance = shown(score.metric, score.ours.floor) if score.ours else ""
+        ours = [_value(score.metric, score.ours), interval, chance]
+        rows.append([score.row_label, TITLES[score.metric], _paper(score), *ours, *numbers, count, _verdict(score)])
+    return DataTable(columns, rows, f"{experiment}, {card.titles[experiment]}: {first.column_label}{instead}")
+
+
+def _value(metric: str, estimate: Estimate | None) -> str:
+    return "" if estimate is None else shown(metric, estimate.value)
+
+
+def _paper(score: Score) -> str:
+    after = f"({shown(score.metric, score.paper_after)})" if score.paper_after is not None else ""
+    return f"{shown(score.metric, score.paper)}{after}" or "not published"
+
+
+def _verdict(score: Score) -> str:
+    """Both where they differ."""
+    if score.paper_after is None or score.verdict == score.verdict_after:
+        return score.verdict
+    if score.paper is None:
+        return score.verdict_after
+    return f"{score.verdict} ({score.verdict_after})"
+
+
+def not_run(card: Scorecard, experiment: str) -> list[str]:
+    """Labels of the columns of an experiment in which nothing has been run."""
+    labels = dict.fromkeys(score.column_label for score in card.of(experiment))
+    run = {score.column_label for score in card.of(experiment) if score.ours}
+    return [label for label in labels if label not in run]
+
+
+def claims_table(card: Scorecard) -> DataTable:
+    """One row for each claim."""
+    rows: list[list[Cell]] = []
+    for claim in card.claims:
+        p_values = [shown_p_value(p_value) for p_value in (claim.p_value, claim.p_holm, claim.p_against_holm)]
+        rows.append([claim.number, claim.sentence, claim.published, _parts(claim), *p_values, claim.outcome])
+    columns = ["claim", "what the paper says", "its own cells", "parts", "p", "Holm", "against", "on our runs"]
+    return DataTable(columns, rows, "Claims of the paper")
+
+
+def _parts(claim: Evidence) -> str:
+    found = [each.direction for each in claim.findings if each.direction is not None]
+    right = sum(each.effect > 0 for each in found)
+    missing = len(claim.findings) - len(found)
+    return f"{right} of {len(found)}" + (f", {missing} not run" if missing else "")
+
+
+def claim_parts_table(card: Scorecard) -> DataTable:
+    """Every part of every claim, with its effect and p-values."""
+    rows: list[list[Cell]] = []
+    for claim in card.claims:
+        for finding in claim.findings:
+            found = finding.direction
+            if found is None:
+                rows.append([claim.number, finding.part, *[None] * 7])
+                continue
+            effect = f"{100 * found.effect:+.2f}" if found.kind == "difference" else f"{found.effect:+.2f} rank correlation"
+            interval = "" if found.low is None or found.high is None else f"{100 * found.low:+.2f} to {100 * found.high:+.2f}"
+            p_values = [shown_p_value(p) for p in (found.p_for, found.exact_for, found.p_against, found.exact_against)]
+            rows.append([claim.number, finding.part, effect, interval, found.blocks, *p_values])
+    columns = ["claim", "part", "effect", "interval", "repetitions", "p", "exact p", "p against", "exact p against"]
+    return DataTable(columns, rows, "Parts of the claims")
+
+
+def program_table(card: Scorecard) -> DataTable:
+    """Every cell, run or not, as fractions with all their digits."""
+    ends = ("value", "low", "high")
+    columns = ["experiment", "row", "column", "metric", "paper", "paper_after_ts", "scale", "stands_for_column", "seeds", "seeds_wanted"]
+    columns += [*ends, "floor", *(f"{name}_{end}" for name in ("ece_grid", "nll") for end in ends), "verdict", "verdict_after_ts", "notes"]
+    rows: list[list[Cell]] = []
+    for score in card.scores:
+        head: list[Cell] = [score.experiment, score.row, score.column, score.metric, score.paper, score.paper_after]
+        head += [card.scale, score.stands_for_column, len(score.ours.seeds) if score.ours else 0, score.seeds_wanted]
+        ours = [*_ends(score.ours), score.ours.floor if score.ours else None]
+        scaled = [end for objective in ("ece-grid", "nll") for end in _ends(score.after.get(objective))]
+        rows.append([*head, *ours, *scaled, score.verdict, score.verdict_after, "; ".join(score.notes)])
+    return DataTable(columns, rows)
+
+
+def _ends(estimate: Estimate | None) -> list[Cell]:
+    return [None] * 3 if estimate is None else [estimate.value, estimate.low, estimate.high]
+
+
+def summary_line(card: Scorecard) -> str:
+    """What was run, at what cost."""
+    hours = card.seconds / 3600
+    machine = f" ({'; '.join(card.machines)})" if card.machines else ""
+    return f"Scale {card.scale}: {card.runs_done} of {card.runs_wanted} runs done, {hours:.1f} hours of training in all{machine}."

@@ -1,0 +1,130 @@
+import json
+
+import pytest
+
+from rankmixup.cli.main import main
+from rankmixup.cli.sweep_command import _combinations, _divided
+from rankmixup.experiments import EXPERIMENTS
+
+
+def answer(capsys, *argv):
+    assert main([*argv, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_experiments_are_listed(capsys):
+    listed = answer(capsys, "list", "experiments")["experiments"]
+    assert [entry["name"] for entry in listed] == list(EXPERIMENTS)
+
+
+def test_a_dry_run_tells_runs_and_cost(capsys, tmp_path):
+    found = answer(capsys, "reproduce", "table1", "--dry-run", "--runs", str(tmp_path))
+    assert (found["experiments"], found["scale"], found["runs"], found["done"]) == (["table1"], "paper", 78, 0)
+    assert 200 < found["gpu_hours"] < 1000
+    assert "A100" in found["assumptions"]
+    assert answer(capsys, "reproduce", "table1", "--dry-run", "--seeds", "3")["runs"] == 3 * 78
+    one = answer(capsys, "reproduce", "table1", "--dry-run", "--rows", "ce,mixup", "--columns", "cifar10/resnet50")
+    assert one["runs"] == 2
+    assert main(["reproduce", "table5", "--scale", "quick", "--dry-run", "--runs", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "5 runs, 0 of them done" in text
+    assert "core hours" in text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_shared_runs_are_counted_once(capsys):
+    counts = [answer(capsys, "reproduce", *keys, "--scale", "quick", "--dry-run")["runs"] for keys in (["table5"], ["figure2", "table5"])]
+    assert counts == [5, 5]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["table9"], "unknown experiment 'table9'; did you mean"),
+        ([], "an experiment must be named"),
+        (["table5", "--rows", "margin=9"], "unknown row of table5 'margin=9'"),
+        (["table5", "--columns", "x"], "unknown column of table5 'x'"),
+        (["table5", "--seeds", "0"], "seeds must be at least 1, got 0"),
+        (["table5", "--address", "somewhere"], "--address must go with --on ray, got 'somewhere'"),
+        (["table5", "--workers", "-1"], "workers must be at least 0, got -1"),
+    ],
+)
+def test_wrong_requests(capsys, argv, message):
+    assert main(["reproduce", *argv]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_papers_scale_wants_a_gpu(capsys, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["reproduce", "table5"]) == 2
+    assert "scale must be cpu or quick on a machine without a GPU, got paper" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", EXPERIMENTS)
+def test_every_experiment_in_quick_scale(key, tmp_path_factory, capsys):
+    runs = tmp_path_factory.getbasetemp() / "quick"
+    found = answer(capsys, "reproduce", key, "--scale", "quick", "--runs", str(runs), "--accelerator", "cpu")
+    assert found["failed"] == {}
+    assert answer(capsys, "reproduce", key, "--scale", "quick", "--runs", str(runs), "--dry-run")["core_hours"] == 0
+
+
+@pytest.mark.slow
+def test_failures_are_told_at_the_end(capsys, tmp_path):
+    where = ["--runs", str(tmp_path / "runs"), "--data-root", str(tmp_path), "--accelerator", "cpu"]
+    assert main(["reproduce", "table5", "--scale", "cpu", "--seeds", "1", *where]) == 1
+    error = capsys.readouterr().err
+    assert "5 of 5 runs failed, and the same command tries them again: cifar10 must have" in error
+    assert "(5 runs)" in error
+
+
+def test_options_of_a_sweep_and_of_training():
+    own, grid = _divided(["--margin", "1", "2", "--seeds", "3", "--mixer.alpha=1", "2", "--data-root", "/data", "--milestones", "1", "2"])
+    assert own == ["--seeds", "3", "--data-root", "/data"]
+    assert grid == {"--margin": ["1", "2"], "--mixer.alpha": ["1", "2"], "--milestones": ["1", "2"]}
+    assert _combinations(grid) == {
+        f"margin={margin} mixer.alpha={alpha}": ["--milestones", "1", "2", "--margin", margin, "--mixer.alpha", alpha]
+        for margin in "12"
+        for alpha in "12"
+    }
+    assert _combinations({"--margin": ["1"]}) == {"as given": ["--margin", "1"]}
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--margin", "1"], "METHOD must come first"),
+        (["rankmixup-mrl", "1"], "values must follow the option they are for, got '1'"),
+        (["rankmixup-mrl", "--seed", "1"], "the seeds of a sweep must be given as --seeds N"),
+        (["rankmixup-mrl", "--margin", "1", "--margin", "2"], "--margin must be given once"),
+        (["rankmixup-mrl", "--margin", "1", "2", "--metric", "eec"], "unknown metric 'eec'; did you mean 'ece'"),
+        (["rankmixup-mrl", "--margin", "1", "-2"], "margin must be at least 0, got -2"),
+        (["rankmixup-mrl", "--magin", "1", "2"], "--magin"),
+        (["rankmixup-mrl", "--seeds", "0"], "seeds must be at least 1, got 0"),
+    ],
+)
+def test_wrong_sweeps(capsys, argv, message):
+    assert main(["sweep", *argv]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_sweep_ranks_on_validation_and_tests_the_best_alone(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("rankmixup.experiments.carry_out", lambda tasks, place, **options: iter(()))
+    values = {1.0: 0.3, 2.0: 0.1, 3.0: 0.2}
+
+    def result(stored):
+        value = values[stored.run.method.margin] + 0.02 * stored.run.seed
+        return {"metrics": {"val": {"nll": value, "accuracy": None, "ece": value}, "test": {"nll": 2 * value, "accuracy": 0.5, "ece": 0.0}}}
+
+    monkeypatch.setattr("rankmixup.runs.StoredRun.result", property(result))
+    argv = ["sweep", "rankmixup-mrl", "--margin", "1", "2", "3", "--seeds", "2", "--runs", str(tmp_path)]
+    found = answer(capsys, *argv)
+    assert [entry["setting"] for entry in found["ranked"]] == ["margin=2", "margin=3", "margin=1"]
+    assert found["ranked"][0]["val"]["nll"]["value"] == pytest.approx(0.11)
+    assert [len(entry["runs"]) for entry in found["ranked"]] == [2, 2, 2]
+    assert all("test" not in entry for entry in found["ranked"])
+    assert (found["best"], found["test"]["nll"]["value"]) == ("margin=2", pytest.approx(0.22))
+    assert main(argv) == 0
+    table = capsys.readouterr().out
+    assert table.index("margin=2") < table.index("margin=3") < table.index("margin=1") < table.index("margin=2, on test")
+    assert answer(capsys, *argv, "--dry-run")["runs"] == 6

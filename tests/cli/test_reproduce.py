@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -67,6 +68,19 @@ def test_every_experiment_in_quick_scale(key, tmp_path_factory, capsys):
     found = answer(capsys, "reproduce", key, "--scale", "quick", "--runs", str(runs), "--accelerator", "cpu")
     assert found["failed"] == {}
     assert answer(capsys, "reproduce", key, "--scale", "quick", "--runs", str(runs), "--dry-run")["core_hours"] == 0
+
+
+@pytest.mark.data
+def test_the_cpu_scale_on_the_real_cifar10(tmp_path, capsys):
+    if "RANKMIXUP_DATA" not in os.environ:
+        pytest.skip("RANKMIXUP_DATA names no folder of data")
+    part = ["--rows", "rankmixup-mrl/margin=1", "--columns", "cifar10/resnet50", "--seeds", "1", "--accelerator", "cpu"]
+    where = ["--data-root", os.environ["RANKMIXUP_DATA"], "--runs", str(tmp_path / "runs"), "--write", str(tmp_path / "out")]
+    found = answer(capsys, "reproduce", "table5", "--scale", "cpu", *part, *where)
+    (score,) = found["scorecard"]["scores"]
+    assert (score["stands_for_column"], score["paper"], score["verdict"]) == ("cifar10 resnet8", 0.0154, "other scale")
+    assert score["ours"]["floor"] < score["ours"]["low"] < score["ours"]["value"] < score["ours"]["high"]
+    assert (tmp_path / "out" / "scorecard.html").exists()
 
 
 @pytest.mark.slow

@@ -90,7 +90,9 @@ def training_work(run: Run) -> float | None:
     channels, classes, *_ = _SIZES[run.data.name]
     train, val, test = _split_sizes(run.data)
     epochs, forward = run.optimisation.epochs, _forward_work(run.model, run.data.image_size, channels, classes)
-    return forward * (3 * epochs * train * run.method.forwarded + (epochs + 1) * val + 2 * test)
+    # Every epoch also forwards mixes of validation samples, and the end mixes of test samples.
+    looked_at = epochs * (val + 3 * min(val, 1000)) + val + 2 * test
+    return forward * (3 * epochs * train * run.method.forwarded + looked_at)
 
 
 def _seconds(run: Run, device: Device) -> float | None:

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from rankmixup.cli.work import raise_failures
 from rankmixup.experiments import EXPERIMENTS, Task, Workplace, carry_out, find_scale
 from rankmixup.files import write_atomic
 from rankmixup.metrics.uncertainty import over_seeds
 from rankmixup.reports.export import Cell, DataTable, to_markdown
-from rankmixup.reports.live import LiveTable
+from rankmixup.reports.live import follow
 from rankmixup.runs import Run, StoredRun, with_field
 
 SEEDS = 3
@@ -106,9 +107,8 @@ def main() -> None:
     options = parser.parse_args()
     runs = planned(options.data_root)
     tasks = [Task(run) for run in dict.fromkeys(run for each in runs.values() for run in each)]
-    with LiveTable(Console(stderr=True), options.runs, len(tasks), []) as live:
-        for event in carry_out(tasks, Workplace(options.runs, options.data_root, accelerator="cpu")):
-            live.show(event)
+    events = carry_out(tasks, Workplace(options.runs, options.data_root, accelerator="cpu"))
+    raise_failures(follow(events, Console(stderr=True), options.runs, len(tasks)), len(tasks))
     text = f"""## What would have to be different
 
 One thing at a time is changed in the setting of table 1; {SEEDS} seeds, differences paired by seed with Student's interval, not corrected

@@ -45,7 +45,7 @@ def run(argv: list[str]) -> int:
     from rankmixup.experiments import DEMO_METHODS, Task, Workplace, carry_out, demo_runs
     from rankmixup.reports.demo import READING, demo_evaluations, demo_figures, demo_table
     from rankmixup.reports.files import write_page
-    from rankmixup.reports.live import LiveTable
+    from rankmixup.reports.live import follow
     from rankmixup.runs import StoredRun
 
     planned = demo_runs(options.seeds)
@@ -53,12 +53,8 @@ def run(argv: list[str]) -> int:
     log = Console(stderr=True)
     log.print(f"Training {len(todo)} small networks; a minute or two on two cores ...", highlight=False)
     place = Workplace(options.runs, accelerator="cpu")
-    with LiveTable(log, options.runs, len(todo), []) as live:
-        failed = []
-        for event in carry_out([Task(run) for run in todo], place, workers=options.workers):
-            live.show(event)
-            failed += [event] if event.kind == "failed" else []
-    raise_failures(failed, len(todo))
+    events = carry_out([Task(run) for run in todo], place, workers=options.workers)
+    raise_failures(follow(events, log, options.runs, len(todo)), len(todo))
     finished = {run: StoredRun.locate(options.runs, run) for run in todo}
     results = {DEMO_METHODS[key]: [finished[run] for run in runs] for key, runs in planned.items()}
     figures = demo_figures(results, options.output)

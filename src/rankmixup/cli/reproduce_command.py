@@ -47,7 +47,7 @@ def run(argv: list[str]) -> int:
 
     from rankmixup.experiments import find_scale, tasks_for
     from rankmixup.experiments.scorecard import scorecard
-    from rankmixup.reports.live import LiveTable
+    from rankmixup.reports.live import follow
     from rankmixup.reports.results import write_results
     from rankmixup.reports.scorecard import scorecard_view
 
@@ -62,12 +62,7 @@ def run(argv: list[str]) -> int:
     if scale.key == "paper":
         _require_gpu(options)
 
-    console, failed = Console(stderr=True), []
-    with LiveTable(console, options.runs, len(tasks), parts) as live:
-        for event in options.carry_out(tasks):
-            live.show(event)
-            if event.kind == "failed":
-                failed.append(event)
+    failed = follow(options.carry_out(tasks), Console(stderr=True), options.runs, len(tasks), parts)
     card = scorecard(chosen, scale, options.runs, options.seeds)
     if options.write is not None:
         write_results(card, options.write)

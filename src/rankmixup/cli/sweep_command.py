@@ -47,7 +47,7 @@ def run(argv: list[str]) -> int:
 
     from rankmixup.experiments import Task
     from rankmixup.metrics import METRIC_KEYS
-    from rankmixup.reports.live import LiveTable
+    from rankmixup.reports.live import follow
     from rankmixup.reports.sweep import rank, sweep_table
 
     if options.metric not in METRIC_KEYS:
@@ -61,11 +61,7 @@ def run(argv: list[str]) -> int:
         print_estimate(tasks, options, "gpu" if gpu else "core", {"method": key, "settings": list(planned)})
         return 0
 
-    failed = []
-    with LiveTable(Console(stderr=True), options.runs, len(tasks), []) as live:
-        for event in options.carry_out(tasks):
-            live.show(event)
-            failed += [event] if event.kind == "failed" else []
+    failed = follow(options.carry_out(tasks), Console(stderr=True), options.runs, len(tasks))
     lost = {event.task.run for event in failed}
     ranking = rank({name: runs for name, runs in planned.items() if not lost.intersection(runs)}, options.runs, options.metric)
     if options.json:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
@@ -14,13 +14,26 @@ from rankmixup.experiments import Cell, Event, Experiment
 from rankmixup.reports.tables import TITLES, plain_table
 from rankmixup.runs import Run, StoredRun
 
-__all__ = ["LiveTable"]
+__all__ = ["LiveTable", "follow"]
+
+Parts = Sequence[tuple[Experiment, Mapping[tuple[str, str], Cell]]]
+
+
+def follow(events: Iterable[Event], console: Console, runs: Path, total: int, parts: Parts = ()) -> list[Event]:
+    """Show what happens to `total` tasks until it has happened to all; returns the failures."""
+    failed = []
+    with LiveTable(console, runs, total, parts) as live:
+        for event in events:
+            live.show(event)
+            if event.kind == "failed":
+                failed.append(event)
+    return failed
 
 
 class LiveTable:
     """How far runs have come; on a terminal the table of the experiment that is being filled, otherwise a line for each run."""
 
-    def __init__(self, console: Console, runs: Path, total: int, parts: Sequence[tuple[Experiment, Mapping[tuple[str, str], Cell]]]):
+    def __init__(self, console: Console, runs: Path, total: int, parts: Parts):
         self.console, self.runs, self.total = console, runs, total
         self.parts = [(experiment, cells) for experiment, cells in parts if cells]
         self.events: Counter[str] = Counter()

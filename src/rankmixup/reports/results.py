@@ -13,6 +13,7 @@ from rankmixup.reports.figures.scorecard import scorecard_figures
 from rankmixup.reports.html_figures import FigureCard
 from rankmixup.reports.scorecard import (
     CLAIMS_READING,
+    PARTS_READING,
     READING,
     claim_parts_table,
     claims_table,
@@ -80,7 +81,7 @@ def results_page(card: Scorecard, figures: str, command: str = "", why: str = ""
             parts += [f"{_escape(table.caption)}.", "", to_markdown(table), ""]
         if missing := not_run(card, key):
             parts += [f"Not run: {', '.join(missing)}.", ""]
-    parts += [READING, "", "## Parts of the claims", "", to_markdown(claim_parts_table(card)), ""]
+    parts += [READING, "", "## Parts of the claims", "", to_markdown(claim_parts_table(card)), "", PARTS_READING, ""]
     return "\n".join(parts)
 
 
@@ -104,7 +105,7 @@ def _verdict_lines(card: Scorecard) -> list[str]:
         for claim in claims:
             p_value = claim.p_against_holm if outcome == "does not hold" else claim.p_holm
             said = "" if outcome == "not run" or p_value is None else f" (p {_p(p_value)})"
-            lines.append(f"- {claim.number}. {_escape(claim.sentence.rstrip('.'))}{said}")
+            lines.append(f"- ({claim.number}) {_escape(claim.sentence.rstrip('.'))}{said}")
     return lines
 
 
@@ -149,6 +150,7 @@ def _html_page(card: Scorecard) -> str:
         claims=claims_table(card),
         claims_reading=CLAIMS_READING,
         parts=claim_parts_table(card),
+        parts_reading=PARTS_READING,
         experiments=experiments,
         reading=READING,
         data=card.to_dict(),

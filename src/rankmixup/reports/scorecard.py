@@ -14,6 +14,7 @@ from rankmixup.reports.tables import TITLES, shown, shown_p_value, shown_range
 
 __all__ = [
     "CLAIMS_READING",
+    "PARTS_READING",
     "READING",
     "claim_parts_table",
     "claims_table",
@@ -37,6 +38,12 @@ CLAIMS_READING = (
     "permutation p-value below 0.05, which pairs reach with five seeds and orders with three."
 )
 """How to read the table of claims."""
+PARTS_READING = (
+    "effect: larger minus smaller, as the part has them, in percentage points (of a correlation: in hundredths) with its 95 % interval "
+    "over seeds; or the mean rank correlation with the order that the part names. Above 0 it comes out as the claim says. repetitions: "
+    "pairs, or seeds with all their settings."
+)
+"""How to read the table of parts."""
 
 
 def scorecard_view(card: Scorecard) -> RenderableType:

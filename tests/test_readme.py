@@ -42,7 +42,7 @@ def test_every_make_target_and_link_exists():
 
 def test_every_command_shown_is_understood(tmp_path, monkeypatch):
     """Up to the point where it would train or read a file."""
-    from rankmixup.cli.train_command import _requested
+    from rankmixup.cli.train_command import requested_run
 
     monkeypatch.chdir(tmp_path)
     for name in ("cats", "dogs"):
@@ -53,4 +53,4 @@ def test_every_command_shown_is_understood(tmp_path, monkeypatch):
     trained = [words[2:] for words in shown if words[:2] == ["rankmixup", "train"] and "--help" not in words]
     assert trained
     for words in trained:
-        _requested(words)
+        requested_run(words)

@@ -323,11 +323,11 @@ def test_train_evaluate_and_resume(tmp_path, capsys):
 
 
 def test_a_mixers_own_defaults_come_with_it():
-    from rankmixup.cli.train_command import _requested
+    from rankmixup.cli.train_command import requested_run
 
-    assert _requested(["rankmixup-mndcg"])[0].method.mixer.alpha == 2.0
-    assert _requested(["rankmixup-mndcg", "--mixer", "mixup"])[0].method.mixer.alpha == 2.0
-    assert _requested(["rankmixup-mndcg", "--mixer=manifold"])[0].method.mixer.to_dict() == {
+    assert requested_run(["rankmixup-mndcg"])[0].method.mixer.alpha == 2.0
+    assert requested_run(["rankmixup-mndcg", "--mixer", "mixup"])[0].method.mixer.alpha == 2.0
+    assert requested_run(["rankmixup-mndcg", "--mixer=manifold"])[0].method.mixer.to_dict() == {
         "name": "manifold",
         "alpha": 1.0,
         "lam_mode": "batch",
@@ -336,7 +336,7 @@ def test_a_mixers_own_defaults_come_with_it():
         "forward": "shared",
     }
     # RegMixup forwards jointly whatever it mixes.
-    assert _requested(["regmixup", "--mixer", "cutmix"])[0].method.mixer.forward == "joint"
+    assert requested_run(["regmixup", "--mixer", "cutmix"])[0].method.mixer.forward == "joint"
 
 
 @pytest.mark.parametrize(

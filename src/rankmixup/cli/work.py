@@ -68,9 +68,15 @@ def print_estimate(tasks: "Sequence[Task]", options: WorkOptions, device: "Devic
         print(json.dumps({**head, **figures}, allow_nan=False))
         return
     cores = options.workers or os.cpu_count() or 1
-    cost = f"{hours:.2g} GPU hours" if device == "gpu" else f"{hours:.2g} core hours, {hours / cores:.2g} hours on {cores} cores"
+    cost = (
+        f"{_rounded(hours)} GPU hours" if device == "gpu" else f"{_rounded(hours)} core hours, {_rounded(hours / cores)} on {cores} cores"
+    )
     Console().print(f"{found.runs} runs, {found.done} of them done; the rest takes about {cost}.", highlight=False)
     Console().print(f"Assumed: {found.assumptions}.", highlight=False)
+
+
+def _rounded(hours: float) -> str:
+    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.2g}"
 
 
 def raise_failures(failed: "Sequence[Event]", total: int) -> None:

@@ -50,7 +50,7 @@ def scorecard_view(card: Scorecard) -> RenderableType:
     """For a terminal: each experiment, then the claims."""
     parts: list[RenderableType] = []
     for key in card.titles:
-        for table in experiment_tables(card, key):
+        for table in map(_narrower, experiment_tables(card, key)):
             parts += [Text(table.caption, style="bold"), rich_table(table), Text()]
         if missing := not_run(card, key):
             parts += [Text(f"{key}, not run: {', '.join(missing)}"), Text()]
@@ -61,11 +61,22 @@ def scorecard_view(card: Scorecard) -> RenderableType:
     return Group(*parts)
 
 
+def _narrower(table: DataTable) -> DataTable:
+    """With what is the same in all rows in the caption: a terminal has few columns."""
+    same = [place for place, name in enumerate(table.columns) if name in ("metric", "seeds", "verdict")]
+    same = [place for place in same if len({row[place] for row in table.rows}) == 1]
+    kept = [place for place in range(len(table.columns)) if place not in same]
+    said = "".join(f"; {table.columns[place]} {table.rows[0][place]}" for place in same)
+    return DataTable([table.columns[place] for place in kept], [[row[place] for place in kept] for row in table.rows], table.caption + said)
+
+
 def rich_table(data: DataTable) -> Table:
-    """Numbers to the right and never cut; words wrap."""
+    """Numbers to the right and never cut; words wrap, but not within themselves."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for heading, numeric in zip(data.columns, data.numeric, strict=True):
-        table.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
+    for place, (heading, numeric) in enumerate(zip(data.columns, data.numeric, strict=True)):
+        words = [word for row in data.rows for word in str(row[place] or "").split()]
+        width = None if numeric else max(map(len, words), default=None)
+        table.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold", min_width=width)
     for row in data.rows:
         table.add_row(*("" if cell is None else str(cell) for cell in row))
     return table

@@ -91,6 +91,13 @@ def test_tables_say_what_was_not_run_and_what_was_not_published(card):
     assert all(sentence in " ".join(text.split()) for sentence in ("other scale", "m=1.0", "cannot tell"))
 
 
+def test_words_stay_whole_on_a_narrow_terminal(card):
+    lines = to_text(scorecard_view(card), width=80).splitlines()
+    assert "m=1.0" in {line.split()[0] for line in lines if line.split()}
+    assert any("verdict other scale" in line for line in lines)  # said once, above the rows
+    assert all(len(line) <= 80 for line in lines)
+
+
 def test_every_claim_has_its_row(card):
     table = claims_table(card)
     assert [row[0] for row in table.rows] == [1, 2, 3, 4, 5, 6, 7, 11]

@@ -55,6 +55,13 @@ def test_wrong_requests(capsys, argv, message):
     assert message in capsys.readouterr().err
 
 
+def test_nothing_is_trained_where_that_is_asked_for(capsys, tmp_path):
+    found = answer(capsys, "reproduce", "table5", "--scale", "paper", "--no-train", "--runs", str(tmp_path))
+    assert {score["verdict"] for score in found["scorecard"]["scores"]} == {"not run"}
+    assert [claim["outcome"] for claim in found["scorecard"]["claims"]] == ["not run", "not run"]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_papers_scale_wants_a_gpu(capsys, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert main(["reproduce", "table5"]) == 2

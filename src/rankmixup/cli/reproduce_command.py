@@ -33,6 +33,8 @@ class Reproduce(WorkOptions):
     """Keys of rows, with commas; all unless named."""
     columns: str = ""
     """Keys of columns, with commas; all unless named."""
+    train: bool = True
+    """Train what is missing; --no-train scores what is there and prints the rest as missing."""
     write: Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: nowhere)")] = None
     """Folder for the scorecard as JSON, CSV, Markdown, LaTeX and HTML, and for the figures."""
 
@@ -59,10 +61,11 @@ def run(argv: list[str]) -> int:
     if options.dry_run:
         print_estimate(tasks, options, "gpu" if scale.key == "paper" else "core", head)
         return 0
-    if scale.key == "paper":
-        _require_gpu(options)
-
-    failed = follow(options.carry_out(tasks), Console(stderr=True), options.runs, len(tasks), parts)
+    failed = []
+    if options.train:
+        if scale.key == "paper":
+            _require_gpu(options)
+        failed = follow(options.carry_out(tasks), Console(stderr=True), options.runs, len(tasks), parts)
     card = scorecard(chosen, scale, options.runs, options.seeds)
     if options.write is not None:
         write_results(card, options.write)

@@ -69,7 +69,7 @@ def planned(data_root: Path) -> dict[tuple[str, str], tuple[Run, ...]]:
 
 
 def table(runs: Mapping[tuple[str, str], Sequence[Run]], folder: Path) -> DataTable:
-    """ECE of each, and how far it is from that of cross-entropy, seed by seed."""
+    """ECE of each that is finished, and how far it is from that of cross-entropy, seed by seed."""
 
     def values(variation: str, method: str, after: bool = False) -> list[float]:
         results = [StoredRun.locate(folder, run).result for run in runs[variation, method]]
@@ -77,6 +77,9 @@ def table(runs: Mapping[tuple[str, str], Sequence[Run]], folder: Path) -> DataTa
 
     rows: list[list[Cell]] = []
     for variation, method in runs:
+        if not all(StoredRun.locate(folder, run).finished for run in runs[variation, method]):
+            rows.append([variation, LABELS[method], *["not run"] * 6])
+            continue
         ours = values(variation, method)
         accuracy = [100 * StoredRun.locate(folder, run).result["metrics"]["test"]["accuracy"] for run in runs[variation, method]]
         row: list[Cell] = [variation, LABELS[method], *(f"{over_seeds(each).value:.1f}" for each in (accuracy, ours))]
@@ -96,6 +99,21 @@ def _against(ours: Sequence[float], theirs: Sequence[float], method: str) -> lis
     return [f"{mean:+.1f}", f"{low:+.1f} to {high:+.1f}", verdict]
 
 
+def page(runs: Mapping[tuple[str, str], Sequence[Run]], folder: Path) -> str:
+    """The section of docs/results.md."""
+    return f"""## What would have to be different
+
+One thing at a time is changed in the setting of table 1; {SEEDS} seeds, differences paired by seed with Student's interval, not corrected
+for their number; in percent. Cross-entropy is trained again where the change concerns it, and is otherwise that of the first line.
+
+{to_markdown(table(runs, folder))}
+
+```bash
+python -m studies.why --data-root DATA
+```
+"""
+
+
 def main() -> None:
     """Train what is missing and write the page."""
     parser = argparse.ArgumentParser()
@@ -106,19 +124,8 @@ def main() -> None:
     tasks = [Task(run) for run in dict.fromkeys(run for each in runs.values() for run in each)]
     events = carry_out(tasks, Workplace(options.runs, options.data_root, accelerator="cpu"))
     raise_failures(follow(events, Console(stderr=True), options.runs, len(tasks)), len(tasks))
-    text = f"""## What would have to be different
-
-One thing at a time is changed in the setting of table 1; {SEEDS} seeds, differences paired by seed with Student's interval, not corrected
-for their number; in percent. Cross-entropy is trained again where the change concerns it, and is otherwise that of the first line.
-
-{to_markdown(table(runs, options.runs))}
-
-```bash
-python -m studies.why --data-root DATA
-```
-"""
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(OUTPUT, text.encode())
+    write_atomic(OUTPUT, page(runs, options.runs).encode())
 
 
 if __name__ == "__main__":

@@ -188,4 +188,7 @@ def summary_line(card: Scorecard) -> str:
     """What was run, at what cost."""
     hours = card.seconds / 3600
     machine = f" ({'; '.join(card.machines)})" if card.machines else ""
-    return f"Scale {card.scale}: {card.runs_done} of {card.runs_wanted} runs done, {hours:.1f} hours of training in all{machine}."
+    line = f"Scale {card.scale}: {card.runs_done} of {card.runs_wanted} runs done, {hours:.1f} hours of training in all{machine}."
+    if card.scale != "paper":
+        line += " A verdict at this scale is about a small network on few images; of the paper's own settings it says nothing."
+    return line

@@ -51,7 +51,7 @@ def run(argv: list[str]) -> int:
     planned = demo_runs(options.seeds)
     todo = [run for runs in planned.values() for run in runs]
     log = Console(stderr=True)
-    log.print(f"Training {len(todo)} small networks; a minute or two on two cores ...", highlight=False)
+    log.print(f"Training {len(todo)} small networks; two to three minutes on two cores ...", highlight=False)
     place = Workplace(options.runs, accelerator="cpu")
     events = carry_out([Task(run) for run in todo], place, workers=options.workers)
     raise_failures(follow(events, log, options.runs, len(todo)), len(todo))

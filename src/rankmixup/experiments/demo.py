@@ -1,7 +1,7 @@
 """The demonstration: RankMixup beside cross-entropy and label mixing, on data that needs no download.
 
 Command: rankmixup demo
-Cost: twelve runs on 700 images of 8x8 pixels, a minute or two on two cores.
+Cost: twelve runs on 700 images of 8x8 pixels, two to three minutes on two cores.
 Expect: cross-entropy overconfident by about 12 points of ECE; label mixing removes more than half of that; at this scale neither
 ranking loss repairs it. It is a demonstration of what each does to confidence, not evidence about the paper.
 """

@@ -31,7 +31,7 @@ class Compare(Metrics):
 def run(argv: list[str]) -> int:
     """Parse and run."""
     options = parse(Compare, argv, prog="rankmixup compare")
-    options.check()
+    options.check(*options.sources, options.baseline)
     paths = list(options.sources)
     if options.baseline is not None and options.baseline not in paths:
         paths.insert(0, options.baseline)
@@ -48,7 +48,7 @@ def run(argv: list[str]) -> int:
 
     if options.metric not in KEYS:
         raise unknown_name("metric", options.metric, KEYS)
-    models = {str(path): open_source(path, options.from_).test for path in paths}
+    models = {str(path): open_source(path, options).test for path in paths}
     report = compare_scores(
         models,
         baseline=str(options.baseline or paths[0]),

@@ -39,7 +39,8 @@ class Evaluate(Metrics, UnknownOptions):
     fail_if: tyro.conf.UseAppendAction[
         Annotated[tuple[str, ...], tyro.conf.arg(metavar="CONDITION", help_behavior_hint="(optional, repeatable)")]
     ] = ()
-    """As `ece>0.03` or `accuracy<0.9:high`: a metric, < or >, a fraction, and :low or :high for that end of the interval."""
+    """As `ece>3%`, `accuracy<0.9:high` or `calibrated.ece>0.02`: a metric by its key in the JSON (with `calibrated.` for its value after
+    calibration, or `ood.NAME.` for a set of --ood), < or >, a fraction or a percentage, and :low or :high for that end of the interval."""
     html: OptionalPath = None
     """Write a report of one file that opens in any browser."""
     latex: OptionalPath = None
@@ -53,7 +54,7 @@ class Evaluate(Metrics, UnknownOptions):
 def run(argv: list[str]) -> int:
     """Parse and run."""
     options = parse(Evaluate, argv, prog="rankmixup evaluate")
-    options.check()
+    options.check(options.source, options.calibrate_on, *options.ood)
     require_writable(options.html, options.latex, options.csv)
 
     from rich.console import Console
@@ -63,7 +64,7 @@ def run(argv: list[str]) -> int:
     from rankmixup.reports.tables import evaluation_table
 
     conditions = [Condition.parse(text) for text in options.fail_if]
-    source = open_source(options.source, options.from_, options.calibrate_on)
+    source = open_source(options.source, options, options.calibrate_on)
     unknown = read_ood(options.ood, options, source.stored)
     with spoken_warnings():
         evaluation = evaluate_scores(

@@ -28,7 +28,7 @@ class Ood(UnknownOptions):
 def run(argv: list[str]) -> int:
     """Parse and run."""
     options = parse(Ood, argv, prog="rankmixup ood")
-    options.check()
+    options.check(options.source, *options.ood)
     require(len(options.ood) >= 1, "--ood must name at least one data set or file of scores, got none")
 
     from rich.console import Console
@@ -37,7 +37,7 @@ def run(argv: list[str]) -> int:
     from rankmixup.reports.ood import detect_all
     from rankmixup.reports.tables import ood_table
 
-    source = open_source(options.source, options.from_)
+    source = open_source(options.source, options)
     test, unknown = source.test, read_ood(options.ood, options, source.stored)
     scores = {name: samples.scores for name, samples in unknown.items()}
     found = detect_all(test, scores, options.score, replicates=options.replicates, seed=options.seed)

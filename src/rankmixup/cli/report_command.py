@@ -28,7 +28,7 @@ class Report(Metrics):
 def run(argv: list[str]) -> int:
     """Parse and run."""
     options = parse(Report, argv, prog="rankmixup report")
-    options.check()
+    options.check(*options.sources, *options.calibrate_on)
     require(len(options.sources) >= 1, "report must be given at least one run or file, got none")
     held_out = options.calibrate_on or (None,) * len(options.sources)
     require(
@@ -42,7 +42,7 @@ def run(argv: list[str]) -> int:
     from rankmixup.reports import evaluate_scores
     from rankmixup.reports.files import write_page
 
-    sources = [open_source(path, options.from_, each) for path, each in zip(options.sources, held_out, strict=True)]
+    sources = [open_source(path, options, each) for path, each in zip(options.sources, held_out, strict=True)]
     with spoken_warnings():
         evaluations = [
             evaluate_scores(

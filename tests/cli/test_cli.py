@@ -278,6 +278,14 @@ def test_bad_scores_get_one_sentence_status_2_and_no_report(arrays, message, tmp
     assert [path.name for path in tmp_path.iterdir()] == ["bad.npz"]
 
 
+def test_options_that_would_do_nothing_are_refused(scores, tmp_path, capsys):
+    for flags in (["--calibrate-with", "histogram"], ["--objective", "ece-grid"]):
+        assert "must go with --calibrate-on" in fails(capsys, "evaluate", str(scores), *flags)
+    assert "must go with --calibrate-on" in fails(
+        capsys, "report", str(scores), "--calibrate-with", "vector", "-o", str(tmp_path / "a.html")
+    )
+
+
 def test_a_truncated_file_is_refused(scores, capsys):
     scores.write_bytes(scores.read_bytes()[:-40])
     assert "cut short" in fails(capsys, "evaluate", str(scores))
@@ -346,6 +354,8 @@ def test_train_evaluate_and_resume(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == result
     told = fails(capsys, *again, "--lr", "0.05", "--margin", "2", "--seed", "3")
     assert "cannot change: method.margin 1.0 -> 2.0, optimisation.lr 0.1 -> 0.05, seed 0 -> 3" in told
+    assert main([*again, "--show", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == result["id"]
     assert "runs must be left out with --resume, got elsewhere" in fails(capsys, *again, "--runs", "elsewhere")
     assert main(["evaluate", str(tmp_path / result["id"]), *FEW, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -400,6 +410,7 @@ def test_a_mixers_own_defaults_come_with_it():
         (["compare", "a.npz", "b.npz", "--num-bins", str(10**20)], f"--num-bins must be in 1..10000, got {10**20}"),
         (["report", "a.npz", "--num-bins", "2.5"], "--num-bins"),
         (["evaluate", "a.npz", "--replicates", "0"], "--replicates must be in 1..1000000, got 0"),
+        (["evaluate", "a.npz", "--score", "energy"], "--score, --data-root and --download must go with --ood, got none"),
         (["ood", "a.npz", "--replicates", str(10**20)], f"--replicates must be in 1..1000000, got {10**20}"),
         (["evaluate", "a.npz", "--label-column", "y"], "--label-column and --columns must go with a csv file, got none"),
         (["ood", "a.npz", "--ood", "b.npz", "--columns", "y"], "--label-column and --columns must go with a csv file, got none"),

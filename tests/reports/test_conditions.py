@@ -78,10 +78,10 @@ def test_every_metric_has_thresholds_that_it_cannot_pass(key):
 def test_percent_taken_for_a_fraction_is_refused_with_the_way_out():
     with pytest.raises(InvalidInput, match=r"it lies in 0..1; 3 percent is 3%$"):
         Condition.parse("ece>3")
-    with pytest.raises(InvalidInput, match="it lies in 0..1$"):
+    with pytest.raises(InvalidInput, match=r"it lies in 0..1$"):
         Condition.parse("ece>300%")
     for key in ("nll", "brier", "calibrated.nll"):
-        with pytest.raises(InvalidInput, match="must have no %, .* is not in percent"):
+        with pytest.raises(InvalidInput, match=r"must have no %, .* is not in percent"):
             Condition.parse(f"{key}>3%")
 
 

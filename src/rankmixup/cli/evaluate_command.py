@@ -18,6 +18,7 @@ from rankmixup.cli.sources import (
     require_writable,
     spoken_warnings,
 )
+from rankmixup.errors import require
 
 
 @dataclass(kw_only=True)
@@ -65,6 +66,8 @@ def run(argv: list[str]) -> int:
 
     conditions = [Condition.parse(text) for text in options.fail_if]
     source = open_source(options.source, options, options.calibrate_on)
+    asked = options.calibrate_with != "temperature" or options.objective != "nll"
+    require(source.held_out is not None or not asked, "--calibrate-with and --objective must go with --calibrate-on where there is no run")
     unknown = read_ood(options.ood, options, source.stored)
     with spoken_warnings():
         evaluation = evaluate_scores(

@@ -15,8 +15,9 @@ from rankmixup.errors import require
 class Ood(UnknownOptions):
     """How well samples of no known class are told from test samples: AUROC, AUPR and FPR at 95 %, with intervals.
 
-    Unknown samples are positive, and larger scores mean unknown. Images are resized to those of the run, normalised with its
-    constants and shown to its network; the scores are kept in the run.
+    Larger scores mean unknown. AUROC and "AUPR, out" look for unknown (OOD) samples among test (ID) samples, "AUPR, in" for the opposite.
+    FPR at 95 % is the share of OOD samples accepted at the lowest threshold that accepts at least 95 % of ID samples. Images are resized to
+    those of the run, normalised with its constants and shown to its network; the scores are kept in the run.
     """
 
     source: tyro.conf.Positional[Path]

@@ -43,6 +43,8 @@ def run(argv: list[str]) -> int:
     from rankmixup.reports.files import write_page
 
     sources = [open_source(path, options, each) for path, each in zip(options.sources, held_out, strict=True)]
+    fits = options.calibrate_with == "temperature" or any(source.held_out is not None for source in sources)
+    require(fits, "--calibrate-with must go with --calibrate-on where there is no run")
     with spoken_warnings():
         evaluations = [
             evaluate_scores(

@@ -91,6 +91,12 @@ class UnknownOptions(Sampling):
     download: bool = False
     """Fetch data sets that are not there."""
 
+    def check(self, *files: Path | str | None) -> None:
+        """As above, and what only concerns unknown samples where there are none."""
+        super().check(*files)
+        asked = self.score != "entropy" or self.data_root is not None or self.download
+        require(bool(self.ood) or not asked, "--score, --data-root and --download must go with --ood, got none")
+
 
 @dataclass(frozen=True)
 class Source:

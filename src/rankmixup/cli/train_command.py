@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 DataRoot = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: RANKMIXUP_DATA, or data)")]
 CheckpointEvery = Annotated[str, tyro.conf.arg(metavar="Nsteps|Nmin")]
+Log = tuple[Literal["tensorboard", "wandb", "mlflow"], ...]
 Workers = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one for each core, at most 8)")]
 
 
@@ -50,7 +51,7 @@ class Options:
     """Processes that decode images, for data sets that stay on disk as files."""
     checkpoint_every: CheckpointEvery = "1min"
     """How much training an interruption may cost, such as 200steps or 5min."""
-    log: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = ()
+    log: Log = ()
     """Where to log to beside the run's own log.jsonl and metrics.csv; nothing leaves the machine."""
     hardware: Annotated[Hardware, tyro.conf.arg(name="")] = Hardware()
     """What it is trained on."""
@@ -79,9 +80,9 @@ def run(argv: list[str]) -> int:
         the_run, options = _resumed(argv)
     else:
         the_run, options = requested_run(argv)
-        if options.show:
-            _show(the_run, argv[1:], options.json)
-            return 0
+    if options.show:
+        _show(the_run, argv[1:], options.json)
+        return 0
 
     from rich.console import Console
 

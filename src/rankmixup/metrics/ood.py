@@ -10,11 +10,13 @@ from rankmixup.errors import require
 from rankmixup.metrics.inputs import over_rows
 from rankmixup.metrics.ties import tie_groups
 
-__all__ = ["OOD_KEYS", "OODKind", "ood_detection", "ood_scores"]
+__all__ = ["FPR95_RULE", "OOD_KEYS", "OODKind", "ood_detection", "ood_scores"]
 
 OODKind = Literal["entropy", "max-probability", "energy"]
 OOD_KEYS = ("auroc", "aupr_in", "aupr_out", "fpr95")
 """What `ood_detection` gives."""
+FPR95_RULE = "share of OOD samples accepted at the lowest threshold that accepts at least 95 % of ID samples"
+"""What `fpr95` is, wherever it is explained."""
 
 
 def ood_scores(logits: Float[Tensor, "N K"], kind: OODKind = "entropy", *, from_logits: bool = True) -> Float[Tensor, " N"]:

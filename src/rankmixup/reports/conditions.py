@@ -73,12 +73,12 @@ class Condition:
         if self.of == "calibrated":
             if evaluation.calibration is None:
                 raise InvalidInput(f"condition {self.text!r} must go with scores to calibrate on (--calibrate-on), got none")
-            return evaluation.calibration["metrics"]  # type: ignore[no-any-return]
+            return evaluation.calibration["metrics"]
         name = self.of.removeprefix("ood.")
         require(len(evaluation.ood) > 0, f"condition {self.text!r} must go with out-of-distribution samples (--ood), got none")
         if name not in evaluation.ood:
             raise unknown_name("OOD set", name, evaluation.ood)
-        return evaluation.ood[name]["metrics"]  # type: ignore[no-any-return]
+        return evaluation.ood[name]["metrics"]
 
 
 def _check_bound(text: str, key: str, sign: str, bound: float, percent: bool) -> None:

@@ -8,6 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from rankmixup.metrics.ood import FPR95_RULE
 from rankmixup.reports.comparison import ComparisonReport
 from rankmixup.reports.evaluation import KEYS, Evaluation
 from rankmixup.runs.listing import EpochFigures, RunListing
@@ -133,6 +134,7 @@ def ood_table(ood: Mapping[str, Mapping[str, Any]]) -> RenderableType:
         parts += [Text(f"\n{title}", style="bold"), table]
         if shared := found.get("shared_classes"):
             parts += [Text(f"Not all unknown: the network was trained on classes of the same names, {', '.join(shared)}.")]
+    parts += [Text(f"\nFPR at 95 %: {FPR95_RULE}.")]
     return Group(*parts)
 
 

@@ -23,11 +23,15 @@ from rankmixup.errors import require, unknown_name
 
 __all__ = ["LABEL_NAMES", "Asked", "Layout", "by_name", "by_number", "is_number"]
 
-LABEL_NAMES = frozenset("label labels target targets y y_true class true_label true_class truth ground_truth".split())
+LABEL_NAMES = frozenset(
+    ("label", "labels", "target", "targets", "y", "y_true", "class", "true_label", "true_class", "truth", "ground_truth"),
+)
 """Names of columns of labels; upper or lower case, with words joined by an underscore, a hyphen or a space."""
 _OTHER_NAMES = frozenset(
-    "id index idx row sample sample_id image image_id weight weights sample_weight path file filename name split fold group "
-    "confidence correct loss pred prediction predicted y_pred predicted_label".split()
+    (
+        *("id", "index", "idx", "row", "sample", "sample_id", "image", "image_id", "path", "file", "filename", "name", "split", "fold"),
+        *("group", "weight", "weights", "sample_weight", "confidence", "correct", "loss", "pred", "prediction", "predicted", "y_pred"),
+    )
 )
 """Names of columns that accompany scores; a class may be called so too."""
 _PREFIX = re.compile(r"(logit|prob)(?:s|ability|abilities)?(?:[\s_.:\[(-]+(.+?)[\])]?|(\d+))", flags=re.IGNORECASE)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from rankmixup.cli.output import console, require_writable
 from rankmixup.cli.parsing import parse
 from rankmixup.cli.sources import (
     Metrics,
@@ -15,7 +16,6 @@ from rankmixup.cli.sources import (
     flag_shared_classes,
     open_source,
     read_ood,
-    require_writable,
     spoken_warnings,
 )
 from rankmixup.errors import require
@@ -58,8 +58,6 @@ def run(argv: list[str]) -> int:
     options.check(options.source, options.calibrate_on, *options.ood)
     require_writable(options.html, options.latex, options.csv)
 
-    from rich.console import Console
-
     from rankmixup.reports import evaluate_scores
     from rankmixup.reports.conditions import Condition, with_failures
     from rankmixup.reports.tables import evaluation_table
@@ -97,5 +95,5 @@ def run(argv: list[str]) -> int:
     if options.json:
         print(json.dumps(evaluation.to_dict(), allow_nan=False))
     else:
-        Console().print(evaluation_table(evaluation))
+        console().print(evaluation_table(evaluation))
     return 1 if evaluation.failed else 0

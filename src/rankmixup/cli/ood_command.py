@@ -6,6 +6,7 @@ from pathlib import Path
 
 import tyro
 
+from rankmixup.cli.output import console
 from rankmixup.cli.parsing import parse
 from rankmixup.cli.sources import UnknownOptions, flag_shared_classes, open_source, read_ood
 from rankmixup.errors import require
@@ -32,8 +33,6 @@ def run(argv: list[str]) -> int:
     options.check(options.source, *options.ood)
     require(len(options.ood) >= 1, "--ood must name at least one data set or file of scores, got none")
 
-    from rich.console import Console
-
     from rankmixup.reports.evaluation import plain
     from rankmixup.reports.ood import detect_all
     from rankmixup.reports.tables import ood_table
@@ -44,8 +43,8 @@ def run(argv: list[str]) -> int:
     found = detect_all(test, scores, options.score, replicates=options.replicates, seed=options.seed)
     flag_shared_classes(found, unknown)
     if options.json:
-        head = {"schema": 1, "source": str(options.source), "n": len(test), "num_classes": test.scores.shape[1]}
+        head = {"schema": 1, "source": source.name, "n": len(test), "num_classes": test.scores.shape[1]}
         print(json.dumps({**head, "ood": plain(found)}, allow_nan=False))
     else:
-        Console().print(ood_table(found))
+        console().print(ood_table(found))
     return 0

@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 import tyro
 
+from rankmixup.cli.output import console, require_writable
 from rankmixup.cli.parsing import parse
-from rankmixup.cli.sources import Metrics, Sources, open_source, require_writable, spoken_warnings
-from rankmixup.errors import require
+from rankmixup.cli.sources import Metrics, Sources, open_source, spoken_warnings
+from rankmixup.errors import one_line, require
 
 
 @dataclass(kw_only=True)
@@ -37,8 +38,6 @@ def run(argv: list[str]) -> int:
     )
     require_writable(options.output)
 
-    from rich.console import Console
-
     from rankmixup.reports import evaluate_scores
     from rankmixup.reports.files import write_page
 
@@ -61,5 +60,5 @@ def run(argv: list[str]) -> int:
             for source in sources
         ]
     write_page(options.output, evaluations, [source.stored for source in sources])
-    Console().print(f"Report: {options.output}", soft_wrap=True, markup=False, highlight=False)
+    console().print(f"Report: {one_line(str(options.output))}", soft_wrap=True)
     return 0

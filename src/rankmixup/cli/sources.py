@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import InvalidInput, one_line, require
 
 if TYPE_CHECKING:
     from rankmixup.data import DataSource
@@ -130,7 +130,7 @@ def open_source(path: Path, options: Sampling, calibrate_on: Path | None = None)
         if stored is not None and stored.run.data.protocol != "release":
             same = held_out.scores.shape == test.scores.shape and bool((held_out.scores == test.scores).all())
             require(not same, f"--calibrate-on must not be the run's own test scores, which nothing may be fitted on, got {calibrate_on}")
-    return Source(str(path), test, held_out, fitted_on, stored)
+    return Source(one_line(str(path)), test, held_out, one_line(fitted_on), stored)
 
 
 def read_ood(arguments: Sequence[str], options: "UnknownOptions", stored: "StoredRun | None") -> dict[str, "UnknownSamples"]:
@@ -149,6 +149,7 @@ def read_ood(arguments: Sequence[str], options: "UnknownOptions", stored: "Store
         source = _data_source(text)
         where = Path(text.partition(":")[2] or text)
         name = name if given else where.name if where.is_dir() else where.stem
+        name = one_line(name)
         require(bool(name), f"--ood must be DATA, FILE or NAME= before either, got {argument!r}")
         require(name not in found, f"--ood must give each set a name of its own (NAME=...), got {name!r} twice")
         if source is None:
@@ -183,14 +184,6 @@ def _is_csv(file: Path | str | None) -> bool:
     return str(file).lower().endswith(".csv")
 
 
-def require_writable(*paths: Path | None) -> None:
-    """Refuse, before any work, files that could not be written after it."""
-    for path in paths:
-        if path is not None:
-            require(path.parent.is_dir(), f"{path} must be in a folder that exists, {path.parent} does not")
-            require(not path.is_dir(), f"{path} must be a file, it is a folder")
-
-
 @contextmanager
 def spoken_warnings() -> Iterator[None]:
     """Warnings of the body as sentences on standard error, without the place in the code."""
@@ -198,4 +191,4 @@ def spoken_warnings() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         yield
     for message in dict.fromkeys(str(each.message) for each in caught):
-        print(f"warning: {message}", file=sys.stderr)
+        print(f"warning: {one_line(message)}", file=sys.stderr)

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, get_args, get_origin, get_type_hints
 
+from rankmixup.cli.output import console
 from rankmixup.cli.parsing import parse
 from rankmixup.cli.train_command import Options, requested_run
 from rankmixup.cli.work import WorkOptions, print_estimate, raise_failures
@@ -42,8 +43,6 @@ def run(argv: list[str]) -> int:
     options.check()
     require(options.seeds >= 1, f"seeds must be at least 1, got {options.seeds}")
 
-    from rich.console import Console
-
     from rankmixup.experiments import Task
     from rankmixup.metrics import METRIC_KEYS
     from rankmixup.reports.live import follow
@@ -61,13 +60,13 @@ def run(argv: list[str]) -> int:
         print_estimate(tasks, options, "gpu" if gpu else "core", {"method": key, "settings": list(planned)})
         return 0
 
-    failed = follow(options.carry_out(tasks), Console(stderr=True), options.runs, len(tasks))
+    failed = follow(options.carry_out(tasks), console(stderr=True), options.runs, len(tasks))
     lost = {event.task.run for event in failed}
     ranking = rank({name: runs for name, runs in planned.items() if not lost.intersection(runs)}, options.runs, options.metric)
     if options.json:
         print(json.dumps({"method": key, "metric": options.metric, **ranking.to_dict()}, allow_nan=False))
     elif ranking.settings:
-        Console().print(sweep_table(ranking))
+        console().print(sweep_table(ranking))
     raise_failures(failed, len(tasks))
     return 0
 

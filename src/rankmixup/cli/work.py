@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from rankmixup.cli.output import console
 from rankmixup.cli.train_command import CheckpointEvery, DataRoot, Log
 from rankmixup.errors import WorkFailed, require
 from rankmixup.hardware import Accelerator
@@ -63,8 +64,6 @@ class WorkOptions:
 
 def print_estimate(tasks: "Sequence[Task]", options: WorkOptions, device: "Device", head: dict[str, Any]) -> None:
     """What `tasks` would cost."""
-    from rich.console import Console
-
     from rankmixup.experiments.estimate import cost_of
 
     found = cost_of(tasks, options.runs, device)
@@ -77,8 +76,8 @@ def print_estimate(tasks: "Sequence[Task]", options: WorkOptions, device: "Devic
     cost = (
         f"{_rounded(hours)} GPU hours" if device == "gpu" else f"{_rounded(hours)} core hours, {_rounded(hours / cores)} on {cores} cores"
     )
-    Console().print(f"{found.runs} runs, {found.done} of them done; the rest takes about {cost}.", highlight=False)
-    Console().print(f"Assumed: {found.assumptions}.", highlight=False)
+    console().print(f"{found.runs} runs, {found.done} of them done; the rest takes about {cost}.")
+    console().print(f"Assumed: {found.assumptions}.")
 
 
 def _rounded(hours: float) -> str:

@@ -7,6 +7,7 @@ import torch
 
 from rankmixup.errors import InvalidInput
 from rankmixup.runs import Scores
+from rankmixup.runs.csv_columns import LABEL_NAMES
 
 
 def read(folder: Path, header: str, *rows: str, kind: str | None = "logits", **asked) -> Scores:
@@ -96,3 +97,8 @@ def test_samples_of_no_class_need_no_column_of_labels(tmp_path):
     ):
         path.write_text(text)
         assert torch.equal(Scores.read_unlabelled(path, "logits", **asked).scores, torch.tensor([[1.5, 2.5]]).double())
+
+
+def test_the_page_about_score_files_names_every_column_of_labels():
+    page = (Path(__file__).parents[2] / "docs" / "score-files.md").read_text()
+    assert all(f"`{name}`" in page for name in LABEL_NAMES)

@@ -128,6 +128,8 @@ def test_a_small_pt_file_cannot_unpack_to_more_memory_than_allowed(tmp_path, mon
     assert (tmp_path / "bomb.pt").stat().st_size < 20_000
     for name in ("expanded.pt", "bomb.pt"):
         assert "GiB, which must be at most 0.01 GiB" in refusal(tmp_path / name)
+    torch.save({"logits": LOGITS, "labels": LABELS, "more": bytearray(10)}, tmp_path / "array.pt")
+    assert "it holds a bytearray, which is never loaded" in refusal(tmp_path / "array.pt")
 
 
 def test_a_safetensors_file_cannot_promise_what_it_does_not_hold(tmp_path):

@@ -26,7 +26,8 @@ class Evaluate(Metrics, UnknownOptions):
     """Metrics with intervals, noise floors and verdicts, of a run's test set or of scores from anywhere.
 
     A file is npz, pt or safetensors with an array `logits` or `probs` [N, K] and an array `labels` [N], or a csv with a column named label
-    or target and columns logit_CLASS or prob_CLASS, or one for each class and no others (docs/score-files.md has all rules). Exit status 1 if a condition of --fail-if holds.
+    or target and columns logit_CLASS or prob_CLASS, or one for each class and no others (docs/score-files.md has all rules).
+    Exit status 1 if a condition of --fail-if holds.
     """
 
     source: tyro.conf.Positional[Path]

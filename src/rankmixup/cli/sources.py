@@ -30,7 +30,7 @@ OptionalPath = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavio
 
 
 MOST_REPLICATES = 1_000_000
-MOST_BINS = 10_000
+MOST_BINS = 1000
 """More take hours or all memory, and tell nothing more."""
 
 
@@ -70,7 +70,7 @@ class Metrics(Sampling):
     """Those of commands that compute all metrics."""
 
     num_bins: int = 15
-    """Bins of every binned metric, and of calibrators that have bins (histogram, or a temperature fitted by ece-grid); at most 10,000."""
+    """Bins of every binned metric, and of calibrators that have bins (histogram, or a temperature fitted by ece-grid); at most 1000."""
 
     def check(self, *files: Path | str | None) -> None:
         """As above, and what no bins can be made of."""

@@ -132,7 +132,10 @@ def _check_pt(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         require_fits(path, sum(member.file_size for member in archive.infolist()))
         damaged = archive.testzip()  # compares checksums, as torch does not
-    require(damaged is None, f"{path} must be a whole pt file, {damaged!r} in it is damaged")
+        require(damaged is None, f"{path} must be a whole pt file, {damaged!r} in it is damaged")
+        # The one thing that torch unpickles of any size that a few bytes ask for.
+        bomb = any(b"bytearray" in archive.read(name) for name in archive.namelist() if name.endswith(".pkl"))
+    require(not bomb, f"{path} must be a pt file of plain tensors; it holds a bytearray, which is never loaded")
 
 
 def _array(path: Path, name: str, value: Any) -> NDArray[Any]:

@@ -10,9 +10,13 @@ from rankmixup.errors import require
 from rankmixup.metrics.inputs import over_rows
 from rankmixup.metrics.ties import tie_groups
 
-__all__ = ["OODKind", "ood_detection", "ood_scores"]
+__all__ = ["FPR95_RULE", "OOD_KEYS", "OODKind", "ood_detection", "ood_scores"]
 
 OODKind = Literal["entropy", "max-probability", "energy"]
+OOD_KEYS = ("auroc", "aupr_in", "aupr_out", "fpr95")
+"""What `ood_detection` gives."""
+FPR95_RULE = "share of OOD samples accepted at the lowest threshold that accepts at least 95 % of ID samples"
+"""What `fpr95` is, wherever it is explained."""
 
 
 def ood_scores(logits: Float[Tensor, "N K"], kind: OODKind = "entropy", *, from_logits: bool = True) -> Float[Tensor, " N"]:
@@ -52,7 +56,7 @@ def ood_detection(id_scores: Float[Tensor, " N"], ood_scores: Float[Tensor, " M"
 
     `auroc`: chance that an OOD sample scores higher than an ID one, a tie counts half. `aupr_out`, `aupr_in`: average
     precision with OOD, or ID, as what is looked for. `fpr95`: share of OOD samples accepted at the lowest threshold that
-    accepts 95 % of ID samples. No metric depends on the order of samples or of ties.
+    accepts at least 95 % of ID samples. No metric depends on the order of samples or of ties.
 
     >>> ood_detection(torch.tensor([0.1, 0.2, 0.3, 0.5]), torch.tensor([0.4, 0.6]))
     {'auroc': 0.875, 'aupr_in': 0.95, 'aupr_out': 0.8333333333333333, 'fpr95': 0.5}

@@ -190,9 +190,11 @@ def metric_entries(scores: Scores, *, num_bins: int = 15, replicates: int = 1000
 def _calibrator(name: str, objective: Objective, num_bins: int) -> Calibrator:
     kind = CALIBRATORS[name]
     if issubclass(kind, TemperatureScaling):
-        return kind(objective, num_bins)
+        return kind(objective, num_bins=num_bins)
     require(objective == "nll", f"objective must be 'nll' for any calibrator but temperature, got {objective!r} for {name!r}")
-    return kind()
+    calibrator = kind()
+    calibrator.num_bins = num_bins
+    return calibrator
 
 
 def _entry(found: Any) -> dict[str, Any]:

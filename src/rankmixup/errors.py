@@ -70,14 +70,18 @@ def shown(value: Any) -> str:
 def require_number(name: str, value: Any, *, least: float = -math.inf, most: float = math.inf) -> None:
     """Raise `InvalidInput` unless `value` is a finite number from `least` to `most`."""
     try:
-        number = math.nan if isinstance(value, (bool, str, bytes)) else float(value)
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # RuntimeError: a tensor of several numbers
-        number = math.nan
-    require(math.isfinite(number), f"{name} must be a finite number, got {shown(value)}")
+        number = None if isinstance(value, (bool, str, bytes)) else float(value)
+    except (TypeError, ValueError, RuntimeError):  # RuntimeError: a tensor of several numbers
+        number = None
+    except OverflowError:
+        number = math.inf
+    if number is None:
+        raise InvalidInput(f"{name} must be a number, got {shown(value)}")
     _require_range(name, number, least, most, value)
+    require(math.isfinite(number), f"{name} must be finite, got {shown(value)}")
 
 
-def require_whole(name: str, value: Any, *, least: int, most: float = math.inf) -> int:
+def require_whole(name: str, value: Any, *, least: float = -math.inf, most: float = math.inf) -> int:
     """`value` as an int; raises `InvalidInput` unless it is a whole number from `least` to `most`."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)
@@ -91,6 +95,7 @@ def require_whole(name: str, value: Any, *, least: int, most: float = math.inf) 
 
 def _require_range(name: str, number: float, least: float, most: float, value: Any) -> None:
     rule = f"be at least {least}" if most == math.inf else f"lie in {least}..{most}"
+    rule = "be finite" if least == -math.inf else rule  # then nothing but NaN is out of range
     require(least <= number <= most, f"{name} must {rule}, got {shown(value)}")
 
 

@@ -11,6 +11,7 @@ from rankmixup.metrics.rows import Rows
 from rankmixup.metrics.selective import aurc_from_groups, correctness_from_groups, excess_from_groups
 from rankmixup.metrics.smooth import residual_grid, smooth_from_grid
 from rankmixup.metrics.ties import tie_groups
+from rankmixup.ops import as_tensor
 
 __all__ = ["METRIC_KEYS", "all_metrics"]
 
@@ -35,6 +36,7 @@ def all_metrics(
     right or all wrong, debiased_ece where no bin holds two samples; and the classwise ones with `classwise=False`.
     """
     check_num_bins(num_bins)
+    scores = as_tensor("logits" if from_logits else "probs", scores)
     top5 = scores.ndim == 2 and scores.shape[1] >= 5
 
     def figures(rows: Rows) -> tuple[Tensor, ...]:

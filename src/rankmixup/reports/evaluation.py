@@ -16,6 +16,7 @@ from rankmixup import random
 from rankmixup.errors import require
 from rankmixup.metrics.ood import OODKind
 from rankmixup.metrics.uncertainty import metric_uncertainty
+from rankmixup.ops import as_tensor
 from rankmixup.posthoc import CALIBRATORS, Calibrator, TemperatureScaling
 from rankmixup.reports.ood import detect_all
 from rankmixup.runs import Scores
@@ -133,7 +134,7 @@ def evaluate(
 
 
 def _scores(scores: Array, target: Array, from_logits: bool) -> Scores:
-    return Scores(torch.as_tensor(scores), torch.as_tensor(target), from_logits)
+    return Scores(as_tensor("logits" if from_logits else "probs", scores), as_tensor("labels", target), from_logits)
 
 
 def evaluate_scores(

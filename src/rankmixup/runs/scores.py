@@ -11,6 +11,7 @@ from torch import Tensor
 from rankmixup.errors import InvalidInput, require
 from rankmixup.files import write_npz
 from rankmixup.metrics.inputs import check_scores
+from rankmixup.ops import as_tensor
 from rankmixup.runs.score_files import ScoreFile, read_score_file
 
 __all__ = ["Scores"]
@@ -54,13 +55,7 @@ class Scores:
         labels = file.labels
         if labels is None:
             raise InvalidInput(f"{path} must hold an array 'labels', it holds {file.kind!r} alone")
-        if labels.ndim == 2 and labels.shape == file.scores.shape:
-            raise InvalidInput(
-                f"{path}: labels must be class indices [N], got shape {list(labels.shape)}; argmax(1) makes them of one-hot labels"
-            )
-        if not np.issubdtype(labels.dtype, np.integer):
-            raise InvalidInput(f"{path}: labels must be class indices, got {labels.dtype}")
-        return cls._checked(path, file, torch.from_numpy(labels.astype(np.int64)))
+        return cls._checked(path, file, as_tensor(f"{path}: labels", labels))
 
     @classmethod
     def read_unlabelled(cls, path: Path, kind: str | None = None) -> "Scores":

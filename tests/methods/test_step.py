@@ -287,7 +287,7 @@ def test_a_model_that_is_no_module_is_refused(model):
 
 @pytest.mark.parametrize("x", [None, [[1.0]], np.zeros((6, 1, 6, 6)), torch.tensor(1.0)])
 def test_inputs_that_are_no_batch_are_refused(x):
-    with unchecked(), pytest.raises(InvalidInput, match="^x must "):
+    with unchecked(), pytest.raises(InvalidInput, match=r"^x must "):
         made("mixup")(ConvNet(), x, Y)
 
 

@@ -42,7 +42,7 @@ class Objective(nn.Module):
             )
         # Before a forward changes anything.
         require(check_tensor("x", x).ndim > 0, "x must hold a batch of samples, got a single number")
-        y = class_indices("target", y, len(x), self._ctx.num_classes)
+        y = class_indices("target", y, len(x), self.num_classes)
         # A hook sees what every forward of every method and mixer returns.
         watch = model.register_forward_hook(self._check_classes)
         try:
@@ -62,7 +62,12 @@ class Objective(nn.Module):
         return StepOutput(cross_entropy_loss(logits, y), logits, {})
 
     def _check_classes(self, model: nn.Module, inputs: Any, logits: Any) -> None:
-        check_logits(logits, classes=self._ctx.num_classes)
+        check_logits(logits, classes=self.num_classes)
+
+    @property
+    def num_classes(self) -> int:
+        """How many logits a model must return for each sample."""
+        return self._ctx.num_classes
 
     def draw_from(self, rng: torch.Generator) -> None:
         """Go on with the random stream `rng`."""

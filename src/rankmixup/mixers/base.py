@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from rankmixup import random
 from rankmixup.config import Configured
 from rankmixup.errors import require, require_whole, shown
-from rankmixup.ops import check_floats, check_indices, check_logits, check_unit
+from rankmixup.ops import check_floats, check_indices, check_logits, check_tensor, check_unit
 from rankmixup.registry import Registry
 from rankmixup.types import Mixed
 
@@ -53,6 +53,8 @@ class Mixer(Configured):
         num_mixes = require_whole("num_mixes", num_mixes, least=1)
         require(isinstance(model, nn.Module), f"model must be a torch.nn.Module, got {shown(model)}; wrap a function in a module")
         require(isinstance(rng, torch.Generator), f"rng must be a torch.Generator, got {shown(rng)}")
+        dtype = check_tensor("inputs to mix", x).dtype
+        require(dtype.is_floating_point, f"inputs to mix must be floating point (mix after normalising), got {dtype}")
         require(check_floats("inputs to mix", x).ndim > 0, "inputs to mix must be a batch of samples, got a single number")
         size = len(x)
         if lam is None:

@@ -15,6 +15,7 @@ __all__ = [
     "WorkFailed",
     "require",
     "require_choice",
+    "require_flag",
     "require_number",
     "require_whole",
     "shown",
@@ -75,6 +76,8 @@ def require_number(name: str, value: Any, *, least: float = -math.inf, most: flo
         number = None
     except OverflowError:
         number = math.inf
+    if isinstance(value, int) and abs(value) >= 2**63:  # of whole numbers, torch takes none that is larger
+        number = math.copysign(math.inf, value)
     if number is None:
         raise InvalidInput(f"{name} must be a number, got {shown(value)}")
     _require_range(name, number, least, most, value)
@@ -97,6 +100,11 @@ def _require_range(name: str, number: float, least: float, most: float, value: A
     rule = f"be at least {least}" if most == math.inf else f"lie in {least}..{most}"
     rule = "be finite" if least == -math.inf else rule  # then nothing but NaN is out of range
     require(least <= number <= most, f"{name} must {rule}, got {shown(value)}")
+
+
+def require_flag(name: str, value: Any) -> None:
+    """Raise `InvalidInput` unless `value` is true or false."""
+    require(isinstance(value, bool) or type(value).__name__ == "bool", f"{name} must be True or False, got {shown(value)}")  # numpy's too
 
 
 def require_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

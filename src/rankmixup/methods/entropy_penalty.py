@@ -6,7 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from rankmixup.errors import require_number
+from rankmixup.errors import require_flag, require_number
 from rankmixup.methods.base import LossMethod, register
 from rankmixup.ops import Reduction, check_batch, reduce, upcast
 
@@ -34,6 +34,7 @@ def entropy_penalty_loss(
     1.3516
     """
     require_number("weight", weight, least=0)
+    require_flag("per_class", per_class)
     target = check_batch(logits, target)
     log_p = F.log_softmax(upcast(logits), dim=1)
     # exp(log p) * log p, not p * log(p): where p underflows the product is 0 and so is its gradient.

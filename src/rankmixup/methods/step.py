@@ -12,7 +12,7 @@ from rankmixup import random
 from rankmixup.errors import InvalidInput, require, require_whole, shown
 from rankmixup.methods.base import Method
 from rankmixup.methods.cross_entropy import cross_entropy_loss
-from rankmixup.ops import as_tensor, check_counts, check_logits, check_tensor, class_indices
+from rankmixup.ops import as_tensor, check_counts, check_logits, check_same_device, check_tensor, class_indices
 from rankmixup.types import Batch, Context, StepOutput
 
 __all__ = ["Objective", "TrainStep", "objective"]
@@ -30,6 +30,7 @@ class Objective(nn.Module):
         self.method = method
         self.state = ctx.state
         self._ctx = ctx
+        self._class_counts = ctx.class_counts
         self.epoch = 0
         self.steps = 0
 
@@ -43,6 +44,7 @@ class Objective(nn.Module):
         # Before a forward changes anything.
         require(check_tensor("x", x).ndim > 0, "x must hold a batch of samples, got a single number")
         y = class_indices("target", y, len(x), self.num_classes)
+        check_same_device("target", y, x)
         # A hook sees what every forward of every method and mixer returns.
         watch = model.register_forward_hook(self._check_classes)
         try:
@@ -51,8 +53,9 @@ class Objective(nn.Module):
             watch.remove()
 
     def _step(self, model: nn.Module, batch: Batch) -> StepOutput:
-        if self._ctx.class_counts is not None:  # moved once, not in every step
-            self._ctx = dataclasses.replace(self._ctx, class_counts=self._ctx.class_counts.to(batch.y.device))
+        held = self._ctx.class_counts
+        if self._class_counts is not None and held is not None and held.device != batch.y.device:  # moved once, not in every step
+            self._ctx = dataclasses.replace(self._ctx, class_counts=self._class_counts.to(batch.y.device))
         output = self.method(model, batch, dataclasses.replace(self._ctx, epoch=self.epoch, step=self.steps))
         self.steps += 1
         return output

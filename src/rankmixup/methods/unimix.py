@@ -60,7 +60,9 @@ def prior_corrected_logits(logits: Float[Tensor, "B K"], class_counts: Int[Tenso
     tensor([[0.7500, 0.2500]])
     """
     logits = upcast(check_logits(logits))
-    counts = check_counts("class_counts", class_counts).to(logits)
+    counts = check_counts("class_counts", class_counts)
+    require(not counts.is_meta or logits.is_meta, "class_counts must hold values, got a tensor on the meta device")
+    counts = counts.to(logits)
     require(counts.shape == logits.shape[1:], f"class_counts must hold {logits.shape[1]} numbers, got {list(counts.shape)}")
     return logits + (counts / counts.sum()).log()
 

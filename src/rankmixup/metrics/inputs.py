@@ -4,12 +4,11 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeVar
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup.errors import InvalidInput, require, shown
+from rankmixup.errors import InvalidInput, require, require_flag
 from rankmixup.metrics.rows import Rows
 from rankmixup.ops import as_tensor, check_floats, check_same_device, class_indices
 
@@ -74,7 +73,7 @@ def check_scores(scores: Tensor, target: Tensor, *, from_logits: bool) -> None:
 
 def _check_shapes(scores: Any, target: Any, from_logits: bool) -> tuple[Tensor, Tensor]:
     """Tensors of scores `[N, K]` and of class indices `[N]`, made of tensors, arrays or lists; whatever is something else is refused."""
-    require(isinstance(from_logits, (bool, np.bool_)), f"from_logits must be true or false, got {shown(from_logits)}")
+    require_flag("from_logits", from_logits)
     kind = "logits" if from_logits else "probs"
     scores = check_floats(kind, as_tensor(kind, scores))
     require(scores.ndim == 2, f"{kind} must have shape [N, K], got {list(scores.shape)}")

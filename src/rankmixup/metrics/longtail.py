@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rankmixup.errors import require
-from rankmixup.metrics.calibration import Bins, bin_index, sums_by_index
+from rankmixup.metrics.calibration import Bins, bin_index, check_num_bins, sums_by_index
 from rankmixup.metrics.inputs import top_label
 from rankmixup.ops import as_tensor, check_counts
 
@@ -63,7 +63,9 @@ def long_tail_metrics(
 
 def bins_by_group(scores: Tensor, target: Tensor, group: Tensor, num_bins: int, *, from_logits: bool) -> Bins:
     """Sums over bins for each group, [3, H]; they add up over batches and processes."""
-    require(scores.ndim != 2 or len(group) == scores.shape[1], f"class_counts must name {scores.shape[-1]} classes, got {len(group)}")
+    check_num_bins(num_bins)
+    classes = scores.shape[1] if scores.ndim == 2 else len(group)
+    require(len(group) == classes, f"class_counts must name {classes} classes, got {len(group)}")
     confidence, correct = top_label(scores, target, from_logits=from_logits)
     index = group[target.long()] * num_bins + bin_index(confidence, num_bins)
     flat = sums_by_index(confidence, correct, index, len(GROUPS) * num_bins)

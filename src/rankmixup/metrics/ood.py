@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rankmixup.errors import require, shown
+from rankmixup.errors import require, require_flag, shown
 from rankmixup.metrics.inputs import over_rows
 from rankmixup.metrics.ties import tie_groups
 from rankmixup.ops import as_tensor, check_floats, check_same_device
@@ -26,8 +26,9 @@ def ood_scores(logits: Float[Tensor, "N K"], kind: OODKind = "entropy", *, from_
     [0.6931, 0.1909]
     """
     check_kind(kind)
+    require_flag("from_logits", from_logits)
     require(from_logits or kind != "energy", "energy must be computed from logits, got probabilities")
-    logits = as_tensor("logits" if from_logits else "probs", logits)
+    logits = as_tensor("scores", logits)
     require(logits.ndim == 2, f"logits must have shape [N, K], got {list(logits.shape)}")
     nothing = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
     return torch.cat(over_rows(lambda rows: _scores(rows.scores.double(), kind, from_logits), logits, nothing, from_logits=from_logits))

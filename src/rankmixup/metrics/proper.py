@@ -23,8 +23,9 @@ def accuracy(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_log
 def right_within(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], top_k: int, *, from_logits: bool) -> Bool[Tensor, " N"]:
     """Whether each sample's right class is among the `top_k` most probable."""
     require_whole("top_k", top_k, least=1)
-    probs = as_tensor("logits" if from_logits else "probs", probs)
-    require(probs.ndim != 2 or top_k <= probs.shape[1], f"top_k must be at most the number of classes, {probs.shape[-1]}, got {top_k}")
+    probs = as_tensor("scores", probs)
+    classes = probs.shape[1] if probs.ndim == 2 else top_k
+    require(top_k <= classes, f"top_k must be at most the number of classes, {classes}, got {top_k}")
     return torch.cat(over_rows(lambda rows: rows.right_within(top_k), probs, target, from_logits=from_logits))
 
 

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from rankmixup.errors import require_flag
 from rankmixup.metrics.calibration import adaptive_from_groups, bin_top_label, check_num_bins, ks_from_groups
 from rankmixup.metrics.classwise import classwise_from_gaps
 from rankmixup.metrics.inputs import over_rows
@@ -36,7 +37,8 @@ def all_metrics(
     right or all wrong, debiased_ece where no bin holds two samples; and the classwise ones with `classwise=False`.
     """
     check_num_bins(num_bins)
-    scores = as_tensor("logits" if from_logits else "probs", scores)
+    require_flag("classwise", classwise)
+    scores = as_tensor("scores", scores)
     top5 = scores.ndim == 2 and scores.shape[1] >= 5
 
     def figures(rows: Rows) -> tuple[Tensor, ...]:

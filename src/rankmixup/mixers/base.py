@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from rankmixup import random
 from rankmixup.config import Configured
-from rankmixup.errors import require, require_whole, shown
+from rankmixup.errors import require, require_flag, require_whole, shown
 from rankmixup.ops import check_floats, check_indices, check_logits, check_tensor, check_unit
 from rankmixup.registry import Registry
 from rankmixup.types import Mixed
@@ -50,7 +50,8 @@ class Mixer(Configured):
 
         `lam`, in 0..1, and `partner` replace the draws where given.
         """
-        num_mixes = require_whole("num_mixes", num_mixes, least=1)
+        num_mixes = require_whole("num_mixes", num_mixes, least=1, most=1_000_000)
+        require_flag("raw", raw)
         require(isinstance(model, nn.Module), f"model must be a torch.nn.Module, got {shown(model)}; wrap a function in a module")
         require(isinstance(rng, torch.Generator), f"rng must be a torch.Generator, got {shown(rng)}")
         dtype = check_tensor("inputs to mix", x).dtype

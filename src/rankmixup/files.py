@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import secrets
 import zipfile
@@ -11,9 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankmixup.errors import InvalidInput
+from rankmixup.errors import InvalidInput, require
 
-__all__ = ["append_line", "read_json", "read_npz", "write_atomic", "write_json", "write_npz"]
+__all__ = ["append_line", "read_json", "read_npz", "require_fits", "write_atomic", "write_json", "write_npz"]
+
+_GIB = 1 << 30
+_MOST_COMPRESSED = 20
+"""How many times its own size a file may unpack to, however large it is."""
 
 
 def write_atomic(path: Path, content: bytes | memoryview) -> None:
@@ -53,6 +58,38 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{path} must be a readable JSON file ({error})") from error
+
+
+def require_fits(path: Path, unpacked_bytes: int) -> None:
+    """Raise unless what the file at `path` unpacks to is small enough to be read into memory.
+
+    It may be at most 1 GiB or 20 times the size of the file, whichever is larger, or as much as the environment variable
+    RANKMIXUP_MAX_GIB says instead; never more than the memory that is available.
+    """
+    setting = os.environ.get("RANKMIXUP_MAX_GIB")
+    if setting is None:
+        allowed: float = max(_GIB, _MOST_COMPRESSED * path.stat().st_size)
+    else:
+        try:
+            gib = float(setting)
+        except ValueError:
+            gib = math.nan
+        require(0 < gib < math.inf, f"RANKMIXUP_MAX_GIB (--max-gib) must be a positive number, got {setting!r}")
+        allowed = gib * _GIB
+    # A header can promise more than a float can hold.
+    size = f"{path} unpacks to {min(unpacked_bytes, 1 << 100) / _GIB:.4g} GiB, which must be at most"
+    require(unpacked_bytes <= allowed, f"{size} {allowed / _GIB:.4g} GiB; allow more with --max-gib or RANKMIXUP_MAX_GIB")
+    available = _available_memory()
+    require(unpacked_bytes <= available, f"{size} the memory that is available, {available / _GIB:.4g} GiB")
+
+
+def _available_memory() -> int:
+    """Bytes that can be taken without swapping, where the system tells; otherwise all the memory of the machine."""
+    try:
+        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        return int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError, IndexError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def write_npz(path: Path, **arrays: NDArray[Any]) -> None:

@@ -56,9 +56,9 @@ def append_line(path: Path, data: Any) -> None:
 def read_json(path: Path) -> Any:
     """Read JSON."""
     try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"{path} must be a readable JSON file ({error})") from error
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"{path} must be a readable JSON file ({reason(error)})") from error
 
 
 def require_fits(path: Path, unpacked_bytes: int) -> None:

@@ -139,6 +139,28 @@ def test_the_id_follows_from_the_content_not_from_the_place(tmp_path):
         two.load()
 
 
+def test_other_pixels_in_files_of_the_same_size_are_other_data(tmp_path):
+    own = fill(tmp_path / "own", suffix="bmp")
+    one = Folder(path=str(own))
+    sizes = [path.stat().st_size for path in sorted(own.rglob("*.bmp"))]
+    for path in own.rglob("*.bmp"):
+        write_image(path, noise(16, 16, 3))
+    assert [path.stat().st_size for path in sorted(own.rglob("*.bmp"))] == sizes
+    assert Folder(path=str(own)).content_hash() != one.content_hash()
+    with pytest.raises(InvalidInput, match=r"own must hold what it held when the run was made"):
+        one.load()
+
+
+@pytest.mark.parametrize("content", ["[1]", "3", '{"other.png": "bad"}', "[" * 100_000])
+def test_a_foreign_list_of_images_that_do_not_decode_is_made_again(content, tmp_path):
+    own = fill(tmp_path / "own", size=(80, 80))
+    Folder(path=str(own)).load()
+    (path,) = (tmp_path / "cache" / "rankmixup").glob("undecodable-*")
+    path.write_text(content)
+    assert len(Folder(path=str(own)).load().train) == 14
+    assert json.loads(path.read_text()) == {}
+
+
 def test_a_described_folder_is_not_looked_at(tmp_path):
     source = Folder(path=str(fill(tmp_path / "own")), on_bad_image="skip")
     text = json.dumps(source.to_dict())

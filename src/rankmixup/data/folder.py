@@ -13,8 +13,8 @@ from PIL import Image
 from torch import Tensor
 
 from rankmixup.data.base import Dataset, ImageFiles, Images, Split, View, register
-from rankmixup.data.cache import fingerprint_of, user_cache
 from rankmixup.data.class_folders import list_classes
+from rankmixup.data.digests import fingerprint_of, user_cache
 from rankmixup.data.imagenet import MEAN, STD
 from rankmixup.data.images import BadImage, decode_each, fitted, image_names
 from rankmixup.data.own import OwnData, split_up
@@ -107,9 +107,11 @@ class Folder(OwnData):
 def _undecodable(files: ImageFiles) -> dict[str, str]:
     """Which images do not decode, and why; kept in the user's cache, since it takes minutes to find out."""
     path = user_cache() / f"undecodable-{fingerprint_of(files)[:16]}.json"
-    if path.is_file():
-        with contextlib.suppress(InvalidInput):
-            return dict(read_json(path))
+    with contextlib.suppress(InvalidInput):
+        held = read_json(path)
+        # A file that is another's is as good as none.
+        if isinstance(held, dict) and set(held) <= set(files.names):
+            return {name: str(why) for name, why in held.items()}
     verdicts = decode_each(files, lambda image: None, f"checking {files.folder.name}")
     bad = {name: str(verdict) for name, verdict in zip(files.names, verdicts, strict=True) if verdict is not None}
     # Without a cache folder it is found out again next time.

@@ -1,15 +1,19 @@
 """Errors: one sentence with the name of the thing, the rule, and the value that broke it."""
 
 import difflib
+import re
 from collections.abc import Iterable
 
-__all__ = ["Interrupted", "InvalidInput", "RankMixupError", "RunBusy", "WorkFailed", "require", "unknown_name"]
+__all__ = ["Interrupted", "InvalidInput", "RankMixupError", "RunBusy", "WorkFailed", "one_line", "require", "unknown_name"]
 
 
 class RankMixupError(Exception):
     """Base of every error this library raises on purpose."""
 
     exit_status = 1
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
 
 class InvalidInput(RankMixupError):
@@ -35,6 +39,15 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, message: str, exit_status: int = 130):
         super().__init__(message)
         self.exit_status = exit_status
+
+
+def one_line(text: str) -> str:
+    r"""`text` with line breaks, control characters and bytes that are no UTF-8, all of which names of files can hold, escaped.
+
+    >>> one_line("two\nlines")
+    'two\\nlines'
+    """
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]", lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def require(condition: bool, message: str) -> None:

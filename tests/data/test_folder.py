@@ -1,4 +1,6 @@
 import json
+import os
+import re
 import shutil
 
 import numpy as np
@@ -170,6 +172,31 @@ def test_a_described_folder_is_not_looked_at(tmp_path):
     assert revived.to_dict() == source.to_dict()
     with pytest.raises(InvalidInput, match=r"own must be a folder of images, there is none"):
         revived.load()
+
+
+def test_names_of_images_may_be_of_any_bytes(tmp_path):
+    own = fill(tmp_path / "own")
+    odd = os.fsdecode(b"\xff\n\x1b[31m.png")
+    (own / "cat" / "00.png").rename(own / "cat" / odd)
+    data = Folder(path=str(own)).load()
+    assert data.class_counts.tolist() == [7, 7]
+    assert Folder(path=str(own)).content_hash() == Folder(path=str(own)).content_hash()
+    (own / "cat" / odd).write_bytes(b"")
+    with pytest.raises(InvalidInput, match=re.escape(r"do not (on_bad_image can skip): cat/\udcff\n\x1b[31m.png (")):
+        Folder(path=str(own)).load()
+    with pytest.warns(UserWarning, match=re.escape(r"skipped: cat/\udcff\n\x1b[31m.png (")):
+        Folder(path=str(own), on_bad_image="skip").load()
+
+
+@pytest.mark.parametrize("name", [b"c\xe4t", b"c\na\nt"])
+def test_names_of_classes_must_be_text(name, tmp_path):
+    own = fill(tmp_path / "own")
+    (own / "cat").rename(own / os.fsdecode(name))
+    source = Folder(path=str(own))
+    for read in (source.load, source.outside):
+        with pytest.raises(InvalidInput, match=r"class folder .* must have a name in UTF-8 without control characters") as caught:
+            read()
+        assert str(caught.value).isprintable()
 
 
 def test_a_relative_path_is_made_absolute(tmp_path, monkeypatch):

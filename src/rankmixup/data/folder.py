@@ -13,12 +13,12 @@ from PIL import Image
 from torch import Tensor
 
 from rankmixup.data.base import Dataset, ImageFiles, Images, Split, View, register
-from rankmixup.data.class_folders import list_classes
+from rankmixup.data.class_folders import list_classes, require_text
 from rankmixup.data.digests import fingerprint_of, user_cache
 from rankmixup.data.imagenet import MEAN, STD
 from rankmixup.data.images import BadImage, decode_each, fitted, image_names
 from rankmixup.data.own import OwnData, split_up
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import InvalidInput, one_line, require
 from rankmixup.files import read_json, write_json
 
 __all__ = ["Folder"]
@@ -76,6 +76,7 @@ class Folder(OwnData):
         images, good = self._decoded(files)
         where = good.nonzero().flatten()
         class_names = sorted({name.partition("/")[0] for name in files.names if "/" in name})
+        require_text(folder, class_names)
         return Split(images[where], torch.zeros(len(where), dtype=torch.long), where), tuple(class_names)
 
     def _decoded(self, files: ImageFiles) -> tuple[Images, Bool[Tensor, " N"]]:
@@ -100,7 +101,8 @@ class Folder(OwnData):
                 raise InvalidInput(
                     f"images in {files.folder} must decode, {len(bad)} of {len(files)} do not (on_bad_image can skip): {listing}"
                 )
-            warnings.warn(f"{len(bad)} of {len(files)} images in {files.folder} do not decode and are skipped: {listing}", stacklevel=2)
+            text = f"{len(bad)} of {len(files)} images in {files.folder} do not decode and are skipped: {listing}"
+            warnings.warn(one_line(text), stacklevel=2)
         return images, torch.tensor([name not in bad for name in files.names])
 
 

@@ -78,9 +78,9 @@ def test_missing_and_damaged_files(cifar10):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ([1, 2], "must hold a dictionary, got list"),
+        ([1, 2], "must hold plain data, it holds no dictionary but list"),
         ({b"labels": [1]}, "must hold 'data', rows of 3072 bytes"),
-        ({b"data": np.zeros((1, 3072)), b"labels": [1]}, "must hold 'data', rows of 3072 bytes"),
+        ({b"data": np.zeros((1, 3072)), b"labels": [1]}, "must hold plain data, it holds an array that is not of bytes"),
         ({b"data": np.zeros((1, 3000), np.uint8), b"labels": [1]}, "must hold 'data', rows of 3072 bytes"),
         ({b"data": np.zeros((2, 3072), np.uint8), b"labels": [1]}, r"must hold 'labels', one in 0..9 for each of 2 images"),
         ({b"data": np.zeros((1, 3072), np.uint8), b"labels": [10]}, r"must hold 'labels', one in 0..9 for each of 1 images"),

@@ -64,7 +64,7 @@ class _Cifar(DataSource):
         for name, md5 in self._files.items():
             verify(folder / name, md5, self.name)
         (meta_name,) = self.meta_file
-        names: Any = _dict(folder / meta_name).get(self.names_key)
+        names: Any = read_pickle(folder / meta_name).get(self.names_key)
         require(isinstance(names, list) and len(names) >= 2, f"{folder / meta_name} must hold {self.names_key.decode()!r}, a list")
 
         # First the labels, to know how much there is, then pixels straight to their places, channels last.
@@ -99,7 +99,7 @@ class _Cifar(DataSource):
         return split[kept]
 
     def _batch(self, path: Path, num_classes: int) -> tuple[UInt8[np.ndarray, "N 3 32 32"], Int[Tensor, " N"]]:
-        content = _dict(path)
+        content = read_pickle(path)
         data: Any = content.get(b"data")
         labels: Any = content.get(self.labels_key)
         require(
@@ -120,12 +120,6 @@ def _shrunk(split: Split, side: int) -> Split:
     parts = [F.avg_pool2d(part.float(), side).round().to(torch.uint8) for part in split.x.split(1000)]
     # Channels last, as the pixels that are not shrunk.
     return Split(torch.cat(parts).contiguous(memory_format=torch.channels_last), split.y, split.source)
-
-
-def _dict(path: Path) -> dict[bytes, Any]:
-    content = read_pickle(path)
-    require(isinstance(content, dict), f"{path} must hold a dictionary, got {type(content).__name__}")
-    return content
 
 
 @register("cifar10")

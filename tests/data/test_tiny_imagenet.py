@@ -144,6 +144,14 @@ def test_an_image_that_does_not_decode_is_named_and_nothing_is_left(tiny):
     assert len(TinyImageNet().load(tiny.parent).train) == 27
 
 
+def test_words_that_are_no_text_do_no_harm(tiny):
+    (tiny / "words.txt").write_bytes(b"n001\tgold\xfffish, x\nn003\tbullfrog\n")
+    assert TinyImageNet().load(tiny.parent).class_names == ("gold\ufffdfish", "n002", "bullfrog")
+    (tiny / "val" / "val_annotations.txt").write_bytes(b"\xff\t\xff\n")
+    with pytest.raises(InvalidInput, match=r"val_annotations.txt must name the class of each validation image"):
+        TinyImageNet().load(tiny.parent)
+
+
 def test_missing_parts(tiny, tmp_path):
     with pytest.raises(InvalidInput, match=r"tiny-imagenet must have .*tiny-imagenet-200, there is none; .*--download"):
         TinyImageNet().load(tmp_path)

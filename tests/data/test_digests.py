@@ -3,6 +3,7 @@ import json
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -83,6 +84,24 @@ def test_a_time_that_was_set_back_does_not_hide_a_change(files, later, hashed):
     assert digests(files)[0] == sha256(b"x")
 
 
+def test_another_file_under_the_same_name_is_read(files, monkeypatch):
+    """Even where its size and its times are those of the one before, as when a link is set to another file."""
+    original = Path.stat
+
+    def stat(path, **options):
+        found = original(path, **options)
+        return SimpleNamespace(st_mtime_ns=1, st_ctime_ns=1, st_size=found.st_size, st_ino=found.st_ino, st_mode=found.st_mode)
+
+    linked = ImageFiles(files.folder, ("link",))
+    (files.folder / "link").symlink_to("a")
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", stat)
+        assert digests(linked) == [sha256(b"a")]
+        (files.folder / "link").unlink()
+        (files.folder / "link").symlink_to("b")
+        assert digests(linked) == [sha256(b"b")]
+
+
 def test_the_fingerprint_is_of_names_and_contents(files, tmp_path):
     first = fingerprint_of(files)
     (files.folder / "b").write_bytes(b"x")
@@ -97,7 +116,7 @@ def test_the_fingerprint_is_of_names_and_contents(files, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"a": null}', b'{"a": []}', b'{"a": [1, 2, 3, 4]}', b'{"a": {"b": 1}}']
+    "content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"a": null}', b'{"a": []}', b'{"a": [1, 2, 3, 4, 5]}', b'{"a": {"b": 1}}']
 )
 def test_a_damaged_or_foreign_cache_is_made_again(content, files, later):
     expected = digests(files)

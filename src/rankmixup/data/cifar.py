@@ -65,7 +65,10 @@ class _Cifar(DataSource):
             verify(folder / name, md5, self.name)
         (meta_name,) = self.meta_file
         names: Any = read_pickle(folder / meta_name).get(self.names_key)
-        require(isinstance(names, list) and len(names) >= 2, f"{folder / meta_name} must hold {self.names_key.decode()!r}, a list")
+        require(
+            isinstance(names, list) and len(names) >= 2 and all(isinstance(name, bytes) for name in names),
+            f"{folder / meta_name} must hold {self.names_key.decode()!r}, a list of at least 2 names",
+        )
 
         # First the labels, to know how much there is, then pixels straight to their places, channels last.
         train_y, test_y = (
@@ -87,7 +90,7 @@ class _Cifar(DataSource):
         train, val, test = consecutive(torch.from_numpy(x).permute(0, 3, 1, 2), y, source, sizes)
         train, val = self._fewer(train, "train_size", len(names)), self._fewer(val, "val_size", len(names))
         splits = _shrunk(train, self.shrink), _shrunk(val, self.shrink), _shrunk(test, self.shrink)
-        return Dataset(*splits, tuple(name.decode() for name in names), view, val_from_train=True)
+        return Dataset(*splits, tuple(name.decode(errors="replace") for name in names), view, val_from_train=True)
 
     def _fewer(self, split: Split, field: str, num_classes: int) -> Split:
         size: int = getattr(self, field)

@@ -51,7 +51,7 @@ def digests(files: ImageFiles) -> list[str]:
             return value
 
         fresh = dict(zip(changed, pool.map(sha256, changed), strict=True))
-    settled = {name: [*states[name], value] for name, value in fresh.items() if max(states[name][1:]) < now - _SETTLED_NS}
+    settled = {name: [*states[name], value] for name, value in fresh.items() if max(states[name][:2]) < now - _SETTLED_NS}
     if settled:
         # Without a cache folder, files are read again next time.
         with contextlib.suppress(OSError):
@@ -61,10 +61,10 @@ def digests(files: ImageFiles) -> list[str]:
 
 
 def _state(path: Path) -> list[int]:
-    """What changes with a file: size, time of its content, and time of its entry, which nobody can set back."""
+    """What changes with a file: time of its content, time of its entry, which nobody can set back, size, and which file it is."""
     with _readable(path):
         stat = path.stat()
-    return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
+    return [stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino]
 
 
 def _holds(entry: Any, state: list[int]) -> bool:

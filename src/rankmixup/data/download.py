@@ -137,7 +137,7 @@ def _unpack(archive: Path, folder: Path) -> None:
                     require(member.isfile() or member.isdir(), f"archive {archive} must hold files and folders alone, got {member.name!r}")
                 _require_room(archive, folder, sum(member.size for member in tarred.getmembers()))
                 tarred.extractall(folder, filter="data")
-    # Encrypted or of an unknown kind, in zipfile's words.
+    # The last two are zipfile's, for an unknown kind of compression and for encryption.
     except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise InvalidInput(f"{archive} must be a whole tar or zip archive, it cannot be read ({reason(error)})") from error
 

@@ -32,26 +32,30 @@ def image_names(folder: Path) -> list[str]:
 
     Links to files are followed. Links to folders, which may lead in circles, and what is neither file nor folder are refused.
     """
-    names, waiting = [], [""]
+    names: list[str] = []
+    waiting = [""]
     while waiting:
         inside = waiting.pop()
         try:
-            entries = [entry for entry in os.scandir(folder / inside) if not entry.name.startswith(".")]
+            with os.scandir(folder / inside) as entries:
+                seen = [(inside + entry.name, _is_folder(entry)) for entry in entries if not entry.name.startswith(".")]
         except OSError as error:
             raise InvalidInput(f"{folder / inside} must be a folder that can be read ({reason(error)})") from error
-        for entry in entries:
-            name = inside + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append(f"{name}/")
-                continue
-            # Not the entry's own `is_file`, which raises for links in a circle.
-            require(
-                entry.is_file(follow_symlinks=False) or Path(entry.path).is_file(),
-                f"{entry.path} must be a file, a link to a file or a folder; links to folders, broken links, pipes and devices are refused",
-            )
-            if name.lower().endswith(_SUFFIXES):
-                names.append(name)
+        waiting += [f"{name}/" for name, is_folder in seen if is_folder]
+        names += [name for name, is_folder in seen if not is_folder and name.lower().endswith(_SUFFIXES)]
     return sorted(names)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder or a file; raises for anything else."""
+    if entry.is_dir(follow_symlinks=False):
+        return True
+    require(
+        # Not the entry's own way to follow links, which raises for those in a circle.
+        entry.is_file(follow_symlinks=False) or Path(entry.path).is_file(),
+        f"{entry.path} must be a file, a link to a file or a folder; links to folders, broken links, pipes and devices are refused",
+    )
+    return False
 
 
 def read_rgb(path: Path) -> Image.Image:

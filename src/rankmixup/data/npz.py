@@ -27,10 +27,9 @@ _CHANNELS = (1, 3)
 class Npz(OwnData):
     """Arrays of your own, npz:PATH: bytes `x` and labels `y`, or `x_train`, `y_train` and the same for val and test.
 
-    Images are [N, H, W], [N, H, W, C] or [N, C, H, W], square, of 1 or 3 channels; labels are 0 to K - 1, each of
-    them that of a training image. Validation and test
-    samples that are not given are taken from the training samples: a tenth and a fifth of each class. Images are normalised
-    with the mean and standard deviation of the training samples.
+    Images are [N, H, W], [N, H, W, C] or [N, C, H, W], square, of 1 or 3 channels; labels are 0 to K - 1, each of them
+    that of a training image. Validation and test samples that are not given are taken from the training samples: a tenth and a
+    fifth of each class. Images are normalised with the mean and standard deviation of the training samples.
     """
 
     def probe(self, path: Path) -> tuple[str, int]:

@@ -60,8 +60,8 @@ def _read_mat(path: Path) -> tuple[UInt8[Tensor, "N 3 32 32"], Int[Tensor, " N"]
     from scipy.io import loadmat, whosmat
 
     try:
-        # First what the headers say, which takes no memory.
-        kinds = {name: (shape, kind) for name, shape, kind in whosmat(path)}
+        # First what the headers say, which takes no memory; of two of one name, loadmat reads the first.
+        kinds = {name: (shape, kind) for name, shape, kind in reversed(whosmat(path))}
         shape, kind = kinds.get("X", ((), ""))
         require(kind == "uint8" and len(shape) == 4 and shape[:3] == (32, 32, 3), f"{path} must hold 'X', bytes of shape [32, 32, 3, N]")
         labels = f"{path} must hold 'y', a label in 1..10 for each image"

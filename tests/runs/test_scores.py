@@ -213,11 +213,11 @@ def test_labels_of_every_whole_type(tmp_path, dtype):
         (np.array([0, 1, 10**6]), "labels must lie in 0..2, got 1000000"),
         (np.array([0, 1, 2**64 - 1], dtype=np.uint64), "labels must be less than 2^63, got 18446744073709551615"),
         (np.array([0, 1, -(2**63)]), "labels must lie in 0..2, got -9223372036854775808"),
-        (np.array([False, True, True]), "labels must be class indices, got bool"),
-        (np.array([0.0, 1.0, 2.0]), "labels must be class indices, got float64"),
+        (np.array([False, True, True]), "labels must hold class indices, got dtype torch.bool"),
+        (np.array([0.0, 1.0, 2.0]), "labels must hold class indices, got dtype torch.float64; this library is for single-label"),
         (np.array(["a", "b", "c"]), "labels must be class indices where classes have no names, got 'a'"),
-        (np.array([["a"], ["b"], ["c"]]), "labels must be class indices, got <U1"),
-        (np.array(["2020-01-01"] * 3, dtype="datetime64[D]"), "labels must be class indices, got datetime64[D]"),
+        (np.array([["a"], ["b"], ["c"]]), "labels must hold real numbers, got ndarray of type <U1"),
+        (np.array(["2020-01-01"] * 3, dtype="datetime64[D]"), "labels must hold real numbers, got ndarray of type datetime64[D]"),
     ],
 )
 def test_labels_of_no_class_are_refused(tmp_path, labels, message):

@@ -5,6 +5,8 @@ import json
 import math
 import os
 import secrets
+import sys
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 
 from rankmixup.errors import InvalidInput, require
 
-__all__ = ["append_line", "read_json", "read_npz", "require_fits", "write_atomic", "write_json", "write_npz"]
+__all__ = ["append_line", "read_json", "read_npz", "reason", "require_fits", "write_atomic", "write_json", "write_npz"]
 
 _GIB = 1 << 30
 _MOST_COMPRESSED = 20
@@ -55,9 +57,9 @@ def append_line(path: Path, data: Any) -> None:
 def read_json(path: Path) -> Any:
     """Read JSON."""
     try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"{path} must be a readable JSON file ({error})") from error
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"{path} must be a readable JSON file ({reason(error)})") from error
 
 
 def require_fits(path: Path, unpacked_bytes: int) -> None:
@@ -84,12 +86,12 @@ def require_fits(path: Path, unpacked_bytes: int) -> None:
 
 
 def _available_memory() -> int:
-    """Bytes that can be taken without swapping, where the system tells; otherwise all the memory of the machine."""
+    """Bytes that can be taken without swapping, where the system tells."""
     try:
         lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
         return int(lines["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError, IndexError):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return sys.maxsize
 
 
 def write_npz(path: Path, **arrays: NDArray[Any]) -> None:
@@ -100,24 +102,55 @@ def write_npz(path: Path, **arrays: NDArray[Any]) -> None:
 
 
 def read_npz(path: Path, *required: str, optional: tuple[str, ...] = ()) -> dict[str, NDArray[Any]]:
-    """Arrays of an npz by name; pickled objects are refused, not loaded."""
-    if not path.is_file():
-        raise InvalidInput(f"{path} must be an npz file, there is no such file")
-    # numpy would try anything that is not a zip as one of its other formats, pickle among them.
-    if not zipfile.is_zipfile(path):
-        raise InvalidInput(f"{path} must be an npz file, it is of another kind or cut short")
+    """Arrays of an npz by name; pickled objects are refused, not loaded, and so is what `require_fits` refuses."""
+    require(path.is_file(), f"{path} must be an npz file, there is no such file")
+    require(zipfile.is_zipfile(path), f"{path} must be an npz file, it is of another kind or cut short")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            held = archive.files
-            arrays = {name: archive[name] for name in (*required, *optional) if name in held}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
-        reason = "it holds pickled objects, which are never loaded" if "pickle" in str(error).lower() else f"it cannot be read ({error})"
-        raise InvalidInput(f"{path} must be an npz file of plain arrays; {reason}") from error
-    for name in required:
-        if name not in arrays:
-            raise InvalidInput(f"{path} must hold an array {name!r}, it holds {', '.join(map(repr, held)) or 'nothing'}")
-    for name, array in arrays.items():
-        # numpy hands over a member that is not in its format as raw bytes.
-        if not isinstance(array, np.ndarray):
-            raise InvalidInput(f"{path} must be an npz file of plain arrays; {name!r} is none")
-    return arrays
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            held = [member.filename.removesuffix(".npy") for member in members]
+            wanted = {name: member for name, member in zip(held, members, strict=True) if name in (*required, *optional)}
+            for name in wanted:
+                require(held.count(name) == 1, f"{path} must hold each array once, it holds {name!r} {held.count(name)} times")
+            for name in required:
+                require(name in wanted, f"{path} must hold an array {name!r}, it holds {_listed(held) or 'nothing'}")
+            require_fits(path, sum(member.file_size for member in wanted.values()))
+            return {name: _read_member(archive, wanted[name]) for name in (*required, *optional) if name in wanted}
+    except InvalidInput:
+        raise
+    # A damaged file fails in as many ways as zip, zlib and numpy's headers have parts.
+    except Exception as error:
+        raise InvalidInput(f"{path} must be an npz file of plain arrays; it cannot be read ({reason(error)})") from error
+
+
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    """One array, for which no more memory is taken than the directory of the archive says."""
+    where = f"{archive.filename} must be an npz file of plain arrays; {member.filename!r}"
+    # Of what numpy writes, zipfile unpacks no more than is asked for; of the other kinds it does.
+    require(member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED), f"{where} is compressed in a way that numpy does not use")
+    with archive.open(member) as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python's parser and numpy have remarks on odd headers
+        read_header = _HEADERS.get(np.lib.format.read_magic(file))
+        require(read_header is not None, f"{where} has a header of a version that plain arrays do not need")
+        shape, _, dtype = read_header(file)  # type: ignore[misc]
+        require(not dtype.hasobject, f"{where} holds pickled objects, which are never loaded")
+        # Elements without a size would cost nothing here and memory later.
+        size = math.prod(shape) * max(1, dtype.itemsize)
+        require(size == member.file_size - file.tell(), f"{where} is of another size than its header says")
+        file.seek(0)
+        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+        return array
+
+
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+def _listed(names: list[str]) -> str:
+    """The first of `names`."""
+    return ", ".join(repr(name[:50]) for name in names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+def reason(error: Exception) -> str:
+    """What an error of another library says, short enough for a sentence."""
+    first = next(iter(str(error).splitlines()), "").strip().rstrip(".")
+    return first[:200] or type(error).__name__

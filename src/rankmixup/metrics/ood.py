@@ -6,9 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rankmixup.errors import require
+from rankmixup.errors import require, require_flag, shown
 from rankmixup.metrics.inputs import over_rows
 from rankmixup.metrics.ties import tie_groups
+from rankmixup.ops import as_tensor, check_floats, check_same_device
 
 __all__ = ["FPR95_RULE", "OOD_KEYS", "OODKind", "ood_detection", "ood_scores"]
 
@@ -29,7 +30,9 @@ def ood_scores(logits: Float[Tensor, "N K"], kind: OODKind = "entropy", *, from_
     [0.6931, 0.1909]
     """
     check_kind(kind)
+    require_flag("from_logits", from_logits)
     require(from_logits or kind != "energy", "energy must be computed from logits, got probabilities")
+    logits = as_tensor("scores", logits)
     require(logits.ndim == 2, f"logits must have shape [N, K], got {list(logits.shape)}")
     nothing = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
     return torch.cat(over_rows(lambda rows: _scores(rows.scores.double(), kind, from_logits), logits, nothing, from_logits=from_logits))
@@ -48,7 +51,7 @@ def _scores(scores: Tensor, kind: OODKind, from_logits: bool) -> Tensor:
 def check_kind(kind: str) -> None:
     """Refuse what is not a kind of score."""
     kinds = ("entropy", "max-probability", "energy")
-    require(kind in kinds, f"kind must be one of {', '.join(kinds)}, got {kind!r}")
+    require(isinstance(kind, str) and kind in kinds, f"kind must be one of {', '.join(kinds)}, got {shown(kind)}")
 
 
 def ood_detection(id_scores: Float[Tensor, " N"], ood_scores: Float[Tensor, " M"]) -> dict[str, float]:
@@ -61,7 +64,10 @@ def ood_detection(id_scores: Float[Tensor, " N"], ood_scores: Float[Tensor, " M"
     >>> ood_detection(torch.tensor([0.1, 0.2, 0.3, 0.5]), torch.tensor([0.4, 0.6]))
     {'auroc': 0.875, 'aupr_in': 0.95, 'aupr_out': 0.8333333333333333, 'fpr95': 0.5}
     """
+    id_scores, ood_scores = as_tensor("id_scores", id_scores), as_tensor("ood_scores", ood_scores)
+    check_same_device("ood_scores", ood_scores, id_scores)
     for name, scores in (("id_scores", id_scores), ("ood_scores", ood_scores)):
+        check_floats(name, scores)
         require(scores.ndim == 1, f"{name} must have shape [N], got {list(scores.shape)}")
         require(len(scores) > 0, f"{name} must hold at least one sample, got none")
         require(bool(scores.isfinite().all()), f"{name} must be finite, sample {int(scores.isfinite().long().argmin())} is not")

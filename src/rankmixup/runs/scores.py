@@ -14,6 +14,7 @@ from torch import Tensor
 from rankmixup.errors import InvalidInput, require
 from rankmixup.files import write_npz
 from rankmixup.metrics.inputs import check_scores
+from rankmixup.ops import as_tensor
 from rankmixup.runs.score_csv import class_indices
 from rankmixup.runs.score_files import ScoreFile, read_score_file
 
@@ -60,17 +61,9 @@ class Scores:
         labels = file.labels
         if labels is None:
             raise InvalidInput(f"{path} must hold an array 'labels', it holds {file.kind!r} alone")
-        if labels.ndim == 2 and labels.shape == file.scores.shape:
-            raise InvalidInput(
-                f"{path}: labels must be class indices [N], got shape {list(labels.shape)}; argmax(1) makes them of one-hot labels"
-            )
         if labels.dtype.kind in "US" and labels.ndim == 1:
             labels = _indices_of_names(path, labels, file.class_names)
-        if not np.issubdtype(labels.dtype, np.integer):
-            raise InvalidInput(f"{path}: labels must be class indices, got {labels.dtype}")
-        largest = int(labels.max(initial=0))
-        require(largest < 2**63, f"{path}: labels must be class indices, got {largest}")  # it would come out negative
-        return cls._checked(path, file, torch.from_numpy(labels.astype(np.int64)))
+        return cls._checked(path, file, as_tensor(f"{path}: labels", labels))
 
     @classmethod
     def read_unlabelled(

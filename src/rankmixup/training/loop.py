@@ -10,6 +10,7 @@ from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from rankmixup.data import Dataset
 from rankmixup.data.overlap import check_held_out, overlap_sentence, shared_images
+from rankmixup.errors import require, shown
 from rankmixup.files import write_json
 from rankmixup.hardware import Accelerator, Hardware, Strategy
 from rankmixup.runs import Run, StoredRun, environment
@@ -48,6 +49,7 @@ def train(
     device. See `Hardware` for the devices. `checkpoint_every` is a number of steps or minutes, as in "200steps" or "5min"; the end of
     training is always saved. A first SIGINT or SIGTERM saves the run and raises `Interrupted`.
     """
+    require(isinstance(run, Run), f"run must be a rankmixup.Run, got {shown(run)}")
     store = StoredRun.locate(runs, run)
     if not store.finished:
         check_loggers(loggers)

@@ -77,7 +77,7 @@ def require_number(name: str, value: Any, *, least: float = -math.inf, most: flo
     except OverflowError:
         number = math.inf
     if isinstance(value, int) and abs(value) >= 2**63:  # of whole numbers, torch takes none that is larger
-        number = math.copysign(math.inf, value)
+        number = math.inf if value > 0 else -math.inf
     if number is None:
         raise InvalidInput(f"{name} must be a number, got {shown(value)}")
     require(least > -math.inf or not math.isnan(number), f"{name} must be finite, got {shown(value)}")

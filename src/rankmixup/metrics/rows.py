@@ -12,7 +12,7 @@ __all__ = ["Rows", "bin_edges", "bin_index", "check_num_bins"]
 
 
 def check_num_bins(num_bins: int) -> None:
-    """Refuse what is not a number of bins; a million of them is more than float32 confidences can be told apart by."""
+    """Refuse what is not a number of bins; more than a million are a mistake, and would fill the memory."""
     require_whole("num_bins", num_bins, least=1, most=1_000_000)
 
 

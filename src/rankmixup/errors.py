@@ -91,10 +91,12 @@ def require_number(name: str, value: Any, *, least: float = -math.inf, most: flo
     except OverflowError:
         number = math.inf
     if isinstance(value, int) and abs(value) >= 2**63:  # of whole numbers, torch takes none that is larger
-        number = math.copysign(math.inf, value)
+        number = math.inf if value > 0 else -math.inf
     if number is None:
         raise InvalidInput(f"{name} must be a number, got {shown(value)}")
-    _require_range(name, number, least, most, value)
+    require(least > -math.inf or not math.isnan(number), f"{name} must be finite, got {shown(value)}")
+    rule = f"be at least {least}" if most == math.inf else f"lie in {least}..{most}"
+    require(least <= number <= most, f"{name} must {rule}, got {shown(value)}")
     require(math.isfinite(number), f"{name} must be finite, got {shown(value)}")
 
 
@@ -106,14 +108,9 @@ def require_whole(name: str, value: Any, *, least: float = -math.inf, most: floa
         number = None
     if number is None:
         raise InvalidInput(f"{name} must be a whole number, got {shown(value)}")
-    _require_range(name, number, least, most, value)
+    require(number >= least, f"{name} must be at least {least}, got {shown(value)}")
+    require(number <= most, f"{name} must be at most {most}, got {shown(value)}")
     return number
-
-
-def _require_range(name: str, number: float, least: float, most: float, value: Any) -> None:
-    rule = f"be at least {least}" if most == math.inf else f"lie in {least}..{most}"
-    rule = "be finite" if least == -math.inf else rule  # then nothing but NaN is out of range
-    require(least <= number <= most, f"{name} must {rule}, got {shown(value)}")
 
 
 def require_flag(name: str, value: Any) -> None:

@@ -77,9 +77,11 @@ def require(condition: bool, message: str) -> None:
 
 def shown(value: Any) -> str:
     """A value for a message: short, however large it is."""
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return f"{type(value).__name__} of shape {list(value.shape)}"
-    return _REPR.repr(value)
+    if not (hasattr(value, "dtype") and hasattr(value, "ndim")):
+        return _REPR.repr(value)
+    if getattr(value, "is_nested", False):  # has no shape, and raises where it is asked for it
+        return "nested tensor"
+    return f"{type(value).__name__} of shape {list(value.shape)}"
 
 
 def require_number(name: str, value: Any, *, least: float = -math.inf, most: float = math.inf) -> None:

@@ -25,8 +25,9 @@ __all__ = [
 ]
 
 
+_LONGEST = 200
 _REPR = reprlib.Repr()
-_REPR.maxstring = _REPR.maxother = 200
+_REPR.maxstring = _REPR.maxother = _LONGEST
 
 
 class RankMixupError(Exception):
@@ -78,7 +79,8 @@ def require(condition: bool, message: str) -> None:
 def shown(value: Any) -> str:
     """A value for a message: short, however large it is."""
     if not (hasattr(value, "dtype") and hasattr(value, "ndim")):
-        return _REPR.repr(value)
+        text = _REPR.repr(value)
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
     if getattr(value, "is_nested", False):  # has no shape, and raises where it is asked for it
         return "nested tensor"
     return f"{type(value).__name__} of shape {list(value.shape)}"

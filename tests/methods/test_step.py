@@ -256,7 +256,7 @@ def test_logits_of_another_width_than_num_classes_are_refused_at_the_first_step(
     assert step.steps == 0
 
 
-@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")  # of torch.jit
+@pytest.mark.filterwarnings("ignore")  # torch.jit has many
 @pytest.mark.parametrize("wrapped", [lambda net: torch.compile(net, backend="eager"), lambda net: torch.jit.trace(net, images(6))])
 def test_a_compiled_or_traced_model_is_held_to_num_classes_too(wrapped):
     model = wrapped(ConvNet())

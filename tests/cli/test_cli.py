@@ -228,7 +228,7 @@ def probabilities(**changes):
         ({"logits": np.array([[np.inf, 0.0]]), "labels": np.array([0])}, "logits must be finite, row 0 is not"),
         ({"logits": np.zeros((0, 3)), "labels": np.zeros(0, int)}, "at least one sample"),
         ({"logits": np.ones(3), "labels": np.array([0])}, "logits must have shape [N, K], got [3]"),
-        (probabilities(labels=np.array([[1, 0], [0, 1]])), "labels.argmax(1) are the indices"),
+        (probabilities(labels=np.array([[1, 0], [0, 1]])), "labels must hold one class index for each of 2 samples, got one-hot rows"),
         (probabilities(labels=np.array([0.0, 0.5])), "labels must"),
         (probabilities(labels=np.array([0, 2])), "labels must lie in 0..1, got 2"),
         (probabilities(labels=np.array([0, 1, 1])), "labels must hold one class index for each of 2 samples, got shape [3]"),

@@ -256,8 +256,10 @@ def test_logits_of_another_width_than_num_classes_are_refused_at_the_first_step(
     assert step.steps == 0
 
 
-def test_a_compiled_model_is_held_to_num_classes_too():
-    model = torch.compile(ConvNet(), backend="eager")
+@pytest.mark.filterwarnings("ignore")  # torch.jit has many
+@pytest.mark.parametrize("wrapped", [lambda net: torch.compile(net, backend="eager"), lambda net: torch.jit.trace(net, images(6))])
+def test_a_compiled_or_traced_model_is_held_to_num_classes_too(wrapped):
+    model = wrapped(ConvNet())
     with pytest.raises(InvalidInput, match="one logit for each of 4 classes"):
         objective("mixup", num_classes=4)(model, images(6), Y)
     assert objective("mixup", num_classes=3)(model, images(6), Y).loss.isfinite()

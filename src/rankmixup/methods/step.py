@@ -12,7 +12,7 @@ from rankmixup import random
 from rankmixup.errors import InvalidInput, require, require_whole, shown
 from rankmixup.methods.base import Method
 from rankmixup.methods.cross_entropy import cross_entropy_loss
-from rankmixup.ops import as_tensor, check_counts, check_logits, check_same_device, check_tensor, class_indices
+from rankmixup.ops import as_tensor, check_counts, check_logits, check_tensor, class_indices
 from rankmixup.types import Batch, Context, StepOutput
 
 __all__ = ["Objective", "TrainStep", "objective"]
@@ -44,9 +44,9 @@ class Objective(nn.Module):
         # Before a forward changes anything.
         require(check_tensor("x", x).ndim > 0, "x must hold a batch of samples, got a single number")
         y = class_indices("target", y, len(x), self.num_classes)
-        check_same_device("target", y, x)
+        require(x.is_meta or not y.is_meta, "target must hold values, got a tensor on the meta device")
         # A hook sees what every forward of every method and mixer returns.
-        watch = model.register_forward_hook(self._check_classes)
+        watch = nn.Module.register_forward_hook(model, self._check_classes)  # not its own method: a ScriptModule refuses that
         try:
             return self._step(model, Batch(x, y, index)) if self.training else self._evaluate(model, x, y)
         finally:

@@ -3,13 +3,30 @@
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["Interrupted", "InvalidInput", "RankMixupError", "RunBusy", "WorkFailed", "require", "unknown_name"]
+__all__ = ["Interrupted", "InvalidInput", "RankMixupError", "RunBusy", "WorkFailed", "one_line", "require", "unknown_name"]
+
+_LONGEST = 2000
+"""Characters of a message: names and values in it come from anywhere."""
+
+
+def one_line(text: str) -> str:
+    r"""`text` as it can be printed anywhere: control characters and bytes that are no UTF-8 are escaped, long texts cut in the middle.
+
+    >>> print(one_line("a\nb"))
+    a\nb
+    """
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
 class RankMixupError(Exception):
-    """Base of every error this library raises on purpose."""
+    """Base of every error this library raises on purpose; its message is one line."""
 
     exit_status = 1
+
+    def __init__(self, message: str):
+        super().__init__(one_line(message))
 
 
 class InvalidInput(RankMixupError):

@@ -7,6 +7,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from rankmixup.errors import require, require_whole
+from rankmixup.ops import check_integers, check_same_device, class_indices
+
 __all__ = ["Batch", "Context", "Mixed", "StepOutput"]
 
 
@@ -59,7 +62,14 @@ class Mixed(NamedTuple):
 
     def same_class(self, target: Int[Tensor, " B"]) -> Bool[Tensor, "M B"]:
         """Where the partner has the sample's own class, itself included."""
+        target = self._indices(target)
         return target[self.partner] == target
+
+    def _indices(self, target: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
+        target, size = check_integers("target", target), self.partner.shape[-1]
+        require(target.shape == (size,), f"target must hold one class index for each of {size} samples, got shape {list(target.shape)}")
+        check_same_device("target", target, self.partner)
+        return target
 
     def relevance(self, target: Int[Tensor, " B"]) -> Float[Tensor, "M B"]:
         """Largest entry of the mixed label: max(lam, 1 - lam), or 1 where both samples have one class."""
@@ -67,6 +77,7 @@ class Mixed(NamedTuple):
 
     def soft_labels(self, num_classes: int, target: Int[Tensor, " B"]) -> Float[Tensor, "M B K"]:
         """The label mixtures that timm's and torchvision's mixup return, one set for each mix."""
+        target = class_indices("target", target, self.partner.shape[-1], require_whole("num_classes", num_classes, least=1))
         one_hot = nn.functional.one_hot(target, num_classes).to(self.lam.dtype)
         lam = self.lam.unsqueeze(-1)
         return lam * one_hot + (1 - lam) * one_hot[self.partner]

@@ -68,7 +68,7 @@ def test_an_array_that_is_no_id_is_of_no_run(two):
     write_npz(path, **read_npz(path, "logits", "labels"), run=np.zeros((1000, 1000)))
     with pytest.raises(InvalidInput, match="it is of run") as caught:
         mine.predictions("test")
-    assert len(str(caught.value)) < 3000
+    assert len(str(caught.value)) < 300
 
 
 def test_what_a_crash_cut_short_is_left_out_and_what_is_damaged_is_not(two):
@@ -99,9 +99,8 @@ def test_splits_and_environment_may_be_missing(two):
 
 def test_paths_that_cannot_be(tmp_path, capsys):
     for runs in (tmp_path / ("a" * 300), tmp_path / "/".join(["a" * 200] * 30)):
-        with pytest.raises(InvalidInput, match=r"File name too long") as caught:
+        with pytest.raises(InvalidInput, match=r"File name too long"):
             StoredRun.locate(runs, rm.Run("ce"))
-        assert len(str(caught.value)) < 2100
         assert main(["train", "ce", "--runs", str(runs)]) == 2
         assert main(["runs", "--runs", str(runs)]) == 2
         assert "Traceback" not in capsys.readouterr().err

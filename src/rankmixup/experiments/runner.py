@@ -31,6 +31,8 @@ class Workplace:
     download: bool = False
     accelerator: Accelerator = "auto"
     checkpoint_every: str = "1min"
+    compile: bool = False
+    loggers: tuple[str, ...] = ()
 
     def absolute(self) -> "Workplace":
         """The same place for processes that were started elsewhere."""
@@ -64,7 +66,8 @@ def attempt(task: Task, place: Workplace) -> Outcome:
         stored = StoredRun.locate(place.runs, task.run)
         if stored.state == "running":  # asked before its data is read for nothing
             raise RunBusy("another process trains it")
-        train(task.run, runs=place.runs, checkpoint_every=place.checkpoint_every, **where)  # type: ignore[arg-type]
+        how = {"checkpoint_every": place.checkpoint_every, "compile": place.compile, "loggers": place.loggers}
+        train(task.run, runs=place.runs, **where, **how)  # type: ignore[arg-type]
         for unknown in task.unknown:
             predict_unknown(stored, parse_source(_below(place.data_root, unknown)), unknown_set_name(unknown), **where)  # type: ignore[arg-type]
     except RunBusy:

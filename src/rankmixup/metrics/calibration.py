@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup.errors import require
+from rankmixup.errors import require, require_choice
 from rankmixup.metrics.inputs import top_label
-from rankmixup.metrics.rows import bin_index
+from rankmixup.metrics.rows import bin_index, check_num_bins
 from rankmixup.metrics.ties import TieGroups, tie_groups
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "adaptive_from_top_label",
     "bin_index",
     "bin_top_label",
+    "check_num_bins",
     "debiased_calibration_error",
     "expected_calibration_error",
     "ks_calibration_error",
@@ -87,11 +88,6 @@ class Bins:
         return square.clamp(min=0).sqrt().where(known.any(dim=-1), torch.nan)
 
 
-def check_num_bins(num_bins: int) -> None:
-    """Refuse what is not a number of bins."""
-    require(num_bins >= 1, f"num_bins must be at least 1, got {num_bins}")
-
-
 def bin_top_label(confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"], num_bins: int) -> Bins:
     """Sums over equal-width bins, in float64 so that adding a million samples loses nothing."""
     return sums_by_index(confidence, correct, bin_index(confidence, num_bins), num_bins)
@@ -125,7 +121,7 @@ def expected_calibration_error(
 
 def check_norm(norm: str) -> None:
     """Refuse what is not a norm."""
-    require(norm in ("l1", "l2", "max"), f"norm must be 'l1', 'l2' or 'max', got {norm!r}")
+    require_choice("norm", norm, ("l1", "l2", "max"))
 
 
 def maximum_calibration_error(
@@ -238,7 +234,7 @@ def adaptive_from_top_label(
 
 def check_edges(edges: str) -> None:
     """Refuse what is not a way to cut."""
-    require(edges in ("mass", "release"), f"edges must be 'mass' or 'release', got {edges!r}")
+    require_choice("edges", edges, ("mass", "release"))
 
 
 def adaptive_from_groups(groups: TieGroups, num_bins: int) -> Float[Tensor, ""]:

@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import InvalidInput, require, require_flag
 from rankmixup.metrics.rows import Rows
+from rankmixup.ops import as_tensor, check_floats, check_same_device, class_indices
 
 __all__ = ["check_scores", "checked_rows", "over_rows", "probabilities", "top_label"]
 
@@ -27,7 +28,7 @@ def over_rows(figures: Callable[[Rows], T], scores: Tensor, target: Tensor, *, f
 
     Refuses, in one sentence, scores and labels from which no right number can be computed.
     """
-    _check_shapes(scores, target, "logits" if from_logits else "probs")
+    scores, target = _check_shapes(scores, target, from_logits)
     scores, target = scores.detach(), target.detach().long()
     size = max(1, _CHUNK // scores.shape[1])
 
@@ -70,19 +71,17 @@ def check_scores(scores: Tensor, target: Tensor, *, from_logits: bool) -> None:
     over_rows(lambda _: None, scores, target, from_logits=from_logits)
 
 
-def _check_shapes(scores: Tensor, target: Tensor, kind: str) -> None:
+def _check_shapes(scores: Any, target: Any, from_logits: bool) -> tuple[Tensor, Tensor]:
+    """Tensors of scores `[N, K]` and of class indices `[N]`, made of tensors, arrays or lists; whatever is something else is refused."""
+    require_flag("from_logits", from_logits)
+    kind = "logits" if from_logits else "probs"
+    scores = check_floats(kind, as_tensor(kind, scores))
     require(scores.ndim == 2, f"{kind} must have shape [N, K], got {list(scores.shape)}")
-    require(scores.is_floating_point(), f"{kind} must be floating point, got {scores.dtype}")
     samples, classes = scores.shape
     require(samples > 0 and classes > 0, f"{kind} must hold at least one sample and one class, got shape {list(scores.shape)}")
-    one_hot = "; one-hot labels become indices by labels.argmax(1)" if target.shape == scores.shape else ""
-    require(target.ndim == 1, f"labels must have shape [N], got {list(target.shape)}{one_hot}")
-    require(len(target) == samples, f"{kind} and labels must have the same length, got {samples} and {len(target)}")
-    integer = not (target.is_floating_point() or target.is_complex() or target.dtype == torch.bool)
-    require(integer, f"labels must be class indices, got {target.dtype}")
-    low, high = (int(bound) for bound in target.aminmax())
-    wrong = low if low < 0 else high
-    require(0 <= wrong < classes, f"labels must lie in 0..{classes - 1}, got {wrong}")
+    target = class_indices("labels", as_tensor("labels", target), samples, classes, wait=True)
+    check_same_device("labels", target, scores)
+    return scores, target
 
 
 def _require_finite(part: Tensor, start: int, kind: str) -> None:
@@ -102,6 +101,7 @@ def _refuse_probabilities(part: Tensor, total: Tensor, start: int) -> NoReturn:
 def probabilities(scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool) -> Float[Tensor, "N K"]:
     """Checked probabilities, in float32 or better."""
     check_scores(scores, target, from_logits=from_logits)
+    scores = as_tensor("scores", scores)
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     return scores.softmax(dim=1) if from_logits else scores
 

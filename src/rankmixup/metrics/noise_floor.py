@@ -7,8 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rankmixup.errors import require
+from rankmixup.errors import require, require_number
 from rankmixup.metrics.resampling import calibrated_draws, equal_width
+from rankmixup.ops import as_tensor, check_unit
 
 __all__ = ["NoiseFloor", "classwise_noise_floor", "ece_noise_floor", "noise_floor"]
 
@@ -48,8 +49,9 @@ def ece_noise_floor(
 
     Each replicate draws, for every sample, a right prediction with probability equal to its confidence.
     """
-    require(len(confidence) > 0, "confidence must hold at least one sample, got none")
-    confidence = confidence.detach().cpu()
+    confidence = check_unit("confidence", as_tensor("confidence", confidence), wait=True).detach().cpu()
+    require(confidence.ndim == 1 and len(confidence) > 0, f"confidence must have shape [N], N at least 1, got {list(confidence.shape)}")
+    require_number("observed", observed)
     assign = equal_width(confidence, num_bins)
     total = confidence.double() @ assign
     right = torch.cat([draws @ assign.float() for draws in calibrated_draws(confidence, replicates, rng)])

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rankmixup.metrics.inputs import checked_rows
 from rankmixup.metrics.resampling import bootstrap_weights, equal_mass, equal_width
+from rankmixup.ops import as_tensor
 
 __all__ = ["Bootstrap", "Samples", "bootstrap", "ranked_values", "read_samples", "sorted_samples"]
 
@@ -76,6 +77,7 @@ def sorted_samples(
 
 def read_samples(scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int, from_logits: bool) -> Samples:
     """Check the scores and reduce them to a few columns."""
+    scores = as_tensor("scores", scores)
     top5 = scores.ndim == 2 and scores.shape[1] >= 5
     parts = []
     for rows in checked_rows(scores, target, from_logits=from_logits):

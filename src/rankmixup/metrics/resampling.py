@@ -10,17 +10,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rankmixup.errors import require
+from rankmixup.errors import require, require_whole, shown
 from rankmixup.metrics.calibration import bin_index
 
-__all__ = ["bootstrap_weights", "calibrated_draws", "equal_mass", "equal_width"]
+__all__ = ["bootstrap_weights", "calibrated_draws", "check_replicates", "equal_mass", "equal_width"]
 
 _CHUNK = 1 << 19
 """Entries of a chunk: a few megabytes, which stay in the cache, whatever N is."""
 
 
-def _rows(samples: int, replicates: int) -> Iterator[int]:
-    require(replicates >= 1, f"replicates must be at least 1, got {replicates}")
+def check_replicates(replicates: int) -> None:
+    """Refuse what is not a number of replicates."""
+    require_whole("replicates", replicates, least=1)
+    require(replicates <= 1_000_000, f"replicates must be at most a million, got {replicates}")
+
+
+def _rows(samples: int, replicates: int, rng: torch.Generator) -> Iterator[int]:
+    check_replicates(replicates)
+    require(isinstance(rng, torch.Generator), f"rng must be a torch.Generator, got {shown(rng)}")
     step = max(1, _CHUNK // samples)
     return (min(step, replicates - start) for start in range(0, replicates, step))
 
@@ -28,7 +35,7 @@ def _rows(samples: int, replicates: int) -> Iterator[int]:
 def bootstrap_weights(samples: int, replicates: int, rng: torch.Generator) -> Iterator[Float[Tensor, "r N"]]:
     """How often each sample is drawn in each bootstrap replicate, in chunks of rows."""
     one = torch.ones(1, 1)
-    for rows in _rows(samples, replicates):
+    for rows in _rows(samples, replicates, rng):
         drawn = torch.randint(samples, (rows, samples), generator=rng)
         yield torch.zeros(rows, samples).scatter_add_(1, drawn, one.expand(rows, samples))
 
@@ -36,7 +43,7 @@ def bootstrap_weights(samples: int, replicates: int, rng: torch.Generator) -> It
 def calibrated_draws(confidence: Float[Tensor, " N"], replicates: int, rng: torch.Generator) -> Iterator[Float[Tensor, "r N"]]:
     """Right (1.0) with probability equal to the confidence, else wrong (0.0), in chunks of rows."""
     confidence = confidence.float()
-    for rows in _rows(len(confidence), replicates):
+    for rows in _rows(len(confidence), replicates, rng):
         yield (torch.rand(rows, len(confidence), generator=rng) < confidence).float()
 
 

@@ -6,9 +6,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from rankmixup.errors import require
+from rankmixup.errors import require, require_whole
 
-__all__ = ["Rows", "bin_edges", "bin_index"]
+__all__ = ["Rows", "bin_edges", "bin_index", "check_num_bins"]
+
+
+def check_num_bins(num_bins: int) -> None:
+    """Refuse what is not a number of bins; a million of them is more than float32 confidences can be told apart by."""
+    require_whole("num_bins", num_bins, least=1)
+    require(num_bins <= 1_000_000, f"num_bins must be at most a million, got {num_bins}")
 
 
 def bin_index(confidence: Float[Tensor, " N"], num_bins: int) -> Int[Tensor, " N"]:
@@ -17,7 +23,7 @@ def bin_index(confidence: Float[Tensor, " N"], num_bins: int) -> Int[Tensor, " N
     >>> bin_index(torch.tensor([0.1, 0.5, 0.50001, 1.0]), 2)
     tensor([0, 0, 1, 1])
     """
-    require(num_bins >= 1, f"num_bins must be at least 1, got {num_bins}")
+    check_num_bins(num_bins)
     position = confidence * num_bins
     index = position.ceil().clamp_(1, num_bins).long() - 1
     # Beside an edge, rounding may put a product on its other side: these few are looked up among the edges, which is slow.

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from rankmixup.errors import require_flag
 from rankmixup.metrics.calibration import adaptive_from_groups, bin_top_label, check_num_bins, ks_from_groups
 from rankmixup.metrics.classwise import classwise_from_gaps
 from rankmixup.metrics.inputs import over_rows
@@ -11,6 +12,7 @@ from rankmixup.metrics.rows import Rows
 from rankmixup.metrics.selective import aurc_from_groups, correctness_from_groups, excess_from_groups
 from rankmixup.metrics.smooth import residual_grid, smooth_from_grid
 from rankmixup.metrics.ties import tie_groups
+from rankmixup.ops import as_tensor
 
 __all__ = ["METRIC_KEYS", "all_metrics"]
 
@@ -35,6 +37,8 @@ def all_metrics(
     right or all wrong, debiased_ece where no bin holds two samples; and the classwise ones with `classwise=False`.
     """
     check_num_bins(num_bins)
+    require_flag("classwise", classwise)
+    scores = as_tensor("scores", scores)
     top5 = scores.ndim == 2 and scores.shape[1] >= 5
 
     def figures(rows: Rows) -> tuple[Tensor, ...]:

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup.errors import require
-from rankmixup.metrics.calibration import bin_top_label
+from rankmixup.errors import require_choice
+from rankmixup.metrics.calibration import bin_top_label, check_num_bins
 from rankmixup.posthoc.base import CALIBRATORS, CalibrationModule, Calibrator, Fitted, over_rows
 
 __all__ = ["TemperatureModule", "TemperatureScaling", "solve_temperature"]
@@ -53,8 +53,8 @@ class TemperatureScaling(Calibrator):
     temperature_: float = field(init=False, default=math.nan)
 
     def __post_init__(self) -> None:
-        require(self.objective in ("nll", "ece-grid"), f"objective must be 'nll' or 'ece-grid', got {self.objective!r}")
-        require(self.num_bins >= 1, f"num_bins must be at least 1, got {self.num_bins}")
+        require_choice("objective", self.objective, ("nll", "ece-grid"))
+        check_num_bins(self.num_bins)
 
     @property
     def _objective(self) -> str:

@@ -107,4 +107,4 @@ def _for_people(evaluation: Evaluation) -> DataTable:
 
 
 def _write_text(path: Path, text: str) -> None:
-    write_atomic(path, (text.rstrip("\n") + "\n").encode())
+    write_atomic(path, (text.rstrip("\n") + "\n").encode(errors="backslashreplace"))

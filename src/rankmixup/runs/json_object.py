@@ -1,11 +1,10 @@
 """JSON that was read from a file, whose values are asked for with the type that they must have."""
 
 import math
-import reprlib
 from collections.abc import Mapping
 from typing import Any
 
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import InvalidInput, require, shown
 
 __all__ = ["JsonObject", "is_number"]
 
@@ -15,13 +14,13 @@ class JsonObject:
 
     def __init__(self, data: Any, name: str, defaults: Mapping[str, Any] | None = None):
         if not isinstance(data, dict):
-            raise InvalidInput(f"{name} must be a JSON object, got {reprlib.repr(data)}")
+            raise InvalidInput(f"{name} must be a JSON object, got {shown(data)}")
         self.values: dict[str, Any] = {**(defaults or {}), **data}
         self._name = name
 
     def require(self, condition: bool, key: str, rule: str, value: Any) -> None:
         """Raise `InvalidInput` unless `condition` holds."""
-        require(condition, f"{self._name}: {key} must be {rule}, got {reprlib.repr(value)}")
+        require(condition, f"{self._name}: {key} must be {rule}, got {shown(value)}")
 
     def _value(self, key: str, rule: str) -> Any:
         if key not in self.values:
@@ -67,7 +66,7 @@ class JsonObject:
         """An object of finite numbers and nulls."""
         values = self.child(key).values
         for name, value in values.items():
-            self.require(value is None or is_number(value), f"{key}.{reprlib.repr(name)}", "a number or null", value)
+            self.require(value is None or is_number(value), f"{key}.{shown(name)}", "a number or null", value)
         return values
 
 

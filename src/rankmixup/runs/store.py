@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import InvalidInput, require, shown
 from rankmixup.files import append_line, parse_json, read_json, read_npz, write_atomic, write_json, write_npz
 from rankmixup.runs.lock import hold_lock, is_locked
 from rankmixup.runs.provenance import flat
@@ -102,7 +102,7 @@ class StoredRun:
             f"run {self.path} must be finished to have a result; continue it with 'rankmixup train --resume {self.path}'",
         )
         result = RunResult.from_dict(read_json(path), str(path))
-        require(result.id == self.run.id, f"{path} must be of run {self.run.id}, it is of run {result.id!r}")
+        require(result.id == self.run.id, f"{path} must be of run {self.run.id}, it is of run {shown(result.id)}")
         return result
 
     @property
@@ -137,7 +137,8 @@ class StoredRun:
         if "run" not in arrays:
             why = "which older versions did not write; train the run again, in another folder (--runs)"
             raise InvalidInput(f"{path} must hold the id of its run in an array 'run', {why}")
-        require(str(arrays["run"]) == self.run.id, f"{path} must be of run {self.run.id}, it is of run {str(arrays['run'])!r}")
+        owner = arrays["run"].tolist() if arrays["run"].size == 1 else arrays["run"]
+        require(isinstance(owner, str) and owner == self.run.id, f"{path} must be of run {self.run.id}, it is of run {shown(owner)}")
         return arrays
 
     def predictions(self, split: str) -> Scores:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 
-from rankmixup.errors import WorkFailed, require
+from rankmixup.errors import WorkFailed, require, shown
 from rankmixup.files import write_atomic
 
 __all__ = ["Checkpoints", "load_best", "load_checkpoint"]
@@ -119,10 +119,10 @@ def load_checkpoint(path: Path, run: str) -> dict[str, Any]:
     schema, owner = state.get("schema", 1), state.get("run")
     require(
         isinstance(schema, int) and schema == SCHEMA,
-        f"checkpoint {path} must have the format {SCHEMA} that this version reads, it has format {schema!r}; "
+        f"checkpoint {path} must have the format {SCHEMA} that this version reads, it has format {shown(schema)}; "
         "finish the run with the version that began it, or train it again in another folder (--runs)",
     )
-    require(isinstance(owner, str) and owner == run, f"checkpoint {path} must be of run {run}, it is of run {owner!r}")
+    require(isinstance(owner, str) and owner == run, f"checkpoint {path} must be of run {run}, it is of run {shown(owner)}")
     return state
 
 

@@ -10,6 +10,7 @@ from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from rankmixup.data import Dataset
 from rankmixup.data.overlap import check_held_out, overlap_sentence, shared_images
+from rankmixup.errors import require, shown
 from rankmixup.files import write_json
 from rankmixup.hardware import Accelerator, Hardware, Strategy
 from rankmixup.runs import Run, StoredRun, environment
@@ -53,6 +54,7 @@ def train(
     Settings of torch and signal handlers are put back at the end. What cannot be is that training on a CPU has the C library keep
     freed memory for the rest of the process, see `keep_freed_memory`; `keep_memory=False` leaves it as it is, for slower steps.
     """
+    require(isinstance(run, Run), f"run must be a rankmixup.Run, got {shown(run)}")
     store = StoredRun.locate(runs, run)
     if not store.finished:
         check_loggers(loggers)

@@ -153,7 +153,7 @@ def test_what_a_sweep_and_a_reproduction_are_trained_with(capsys, tmp_path, monk
 
     monkeypatch.setattr("rankmixup.experiments.carry_out", record)
     metrics = {split: {"nll": 1.0, "accuracy": 0.5, "ece": 0.1} for split in ("val", "test")}
-    monkeypatch.setattr("rankmixup.runs.StoredRun.result", property(lambda _: {"metrics": metrics}))
+    monkeypatch.setattr("rankmixup.runs.StoredRun.result", SimpleNamespace(metrics=metrics))
     flags = ["--compile", "--log", "tensorboard", "mlflow", "--runs", str(tmp_path), "--accelerator", "cpu"]
     answer(capsys, "sweep", "mixup", "--seeds", "1", *flags, "--precision", "bf16-mixed")
     answer(capsys, "reproduce", "table5", "--scale", "quick", *flags)

@@ -25,8 +25,9 @@ __all__ = [
 ]
 
 
+_LONGEST = 200
 _REPR = reprlib.Repr()
-_REPR.maxstring = _REPR.maxother = 200
+_REPR.maxstring = _REPR.maxother = _LONGEST
 
 
 class RankMixupError(Exception):
@@ -77,9 +78,12 @@ def require(condition: bool, message: str) -> None:
 
 def shown(value: Any) -> str:
     """A value for a message: short, however large it is."""
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return f"{type(value).__name__} of shape {list(value.shape)}"
-    return _REPR.repr(value)
+    if not (hasattr(value, "dtype") and hasattr(value, "ndim")):
+        text = _REPR.repr(value)
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    if getattr(value, "is_nested", False):  # has no shape, and raises where it is asked for it
+        return "nested tensor"
+    return f"{type(value).__name__} of shape {list(value.shape)}"
 
 
 def require_number(name: str, value: Any, *, least: float = -math.inf, most: float = math.inf) -> None:
@@ -91,10 +95,12 @@ def require_number(name: str, value: Any, *, least: float = -math.inf, most: flo
     except OverflowError:
         number = math.inf
     if isinstance(value, int) and abs(value) >= 2**63:  # of whole numbers, torch takes none that is larger
-        number = math.copysign(math.inf, value)
+        number = math.inf if value > 0 else -math.inf
     if number is None:
         raise InvalidInput(f"{name} must be a number, got {shown(value)}")
-    _require_range(name, number, least, most, value)
+    require(least > -math.inf or not math.isnan(number), f"{name} must be finite, got {shown(value)}")
+    rule = f"be at least {least}" if most == math.inf else f"lie in {least}..{most}"
+    require(least <= number <= most, f"{name} must {rule}, got {shown(value)}")
     require(math.isfinite(number), f"{name} must be finite, got {shown(value)}")
 
 
@@ -106,14 +112,9 @@ def require_whole(name: str, value: Any, *, least: float = -math.inf, most: floa
         number = None
     if number is None:
         raise InvalidInput(f"{name} must be a whole number, got {shown(value)}")
-    _require_range(name, number, least, most, value)
+    require(number >= least, f"{name} must be at least {least}, got {shown(value)}")
+    require(number <= most, f"{name} must be at most {most}, got {shown(value)}")
     return number
-
-
-def _require_range(name: str, number: float, least: float, most: float, value: Any) -> None:
-    rule = f"be at least {least}" if most == math.inf else f"lie in {least}..{most}"
-    rule = "be finite" if least == -math.inf else rule  # then nothing but NaN is out of range
-    require(least <= number <= most, f"{name} must {rule}, got {shown(value)}")
 
 
 def require_flag(name: str, value: Any) -> None:

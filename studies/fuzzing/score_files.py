@@ -83,14 +83,15 @@ def _write_csv(rng: np.random.Generator, path: Path, sample: Sample, kind: str) 
     prefix = f"{kind[:-1] if kind == 'logits' else 'prob'}_"
     names = [f"{prefix}{number}" for number in range(classes)]
     labels = [str(label) for label in sample.labels]
-    if rng.random() < 0.3:  # classes with names, labels that are these names
-        words = [f"class {chr(97 + number % 26)}{number // 26}" for number in range(classes)]
+    named = rng.random() < 0.3
+    if named:  # classes with names, labels that are these names
+        words = [f"class {chr(97 + number // 26)}{chr(97 + number % 26)}" for number in range(classes)]
         names, labels = [prefix + word for word in words], [words[label] for label in sample.labels]
     columns = [*names, str(rng.choice(["label", "labels", "target"]))]
     rows = [[repr(float(value)) for value in row] + [label] for row, label in zip(sample.scores, labels, strict=True)]
     if rng.random() < 0.3:
         columns, rows = ["id", *columns], [[str(number), *row] for number, row in enumerate(rows)]
-    if rng.random() < 0.5:
+    if rng.random() < 0.5 and not named:  # the order of named classes says which of two equal scores is the prediction
         columns, rows = columns[::-1], [row[::-1] for row in rows]
     sign = str(rng.choice([",", ";", "\t"]))
     path.write_text("\n".join(sign.join(row) for row in [columns, *rows]) + "\n")

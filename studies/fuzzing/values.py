@@ -46,8 +46,11 @@ def draw_sample(rng: np.random.Generator, *, classes: int | None = None) -> Samp
 
 def hostile(rng: np.random.Generator, like: Any) -> Any:
     """Something to pass in the place of `like`, an array or a number: of a wrong kind, or right but unusual."""
-    if isinstance(like, np.ndarray) and rng.random() < 0.75:
-        return _hostile_array(rng, like)
+    array = like.numpy() if isinstance(like, torch.Tensor) else like
+    if isinstance(array, np.ndarray) and rng.random() < 0.75:
+        changed = _pick(rng, _CHANGES)(rng, array)  # in one way
+        plain = isinstance(changed, np.ndarray) and changed.dtype.kind in "iuf" and changed.dtype.isnative and changed.dtype.itemsize <= 8
+        return torch.from_numpy(changed.copy()) if plain and isinstance(like, torch.Tensor) else changed
     return _pick(rng, _OBJECTS)()
 
 
@@ -87,11 +90,6 @@ _OBJECTS = (
     lambda: (number for number in range(3)),
     lambda: range(3),
 )
-
-
-def _hostile_array(rng: np.random.Generator, like: np.ndarray) -> Any:
-    """`like`, changed in one way."""
-    return _pick(rng, _CHANGES)(rng, like)
 
 
 def _with_value(value: float) -> Any:

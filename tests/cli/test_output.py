@@ -123,6 +123,7 @@ def test_a_reproduction_asks_for_its_output_first(tmp_path, capsys):
         (PermissionError(errno.EACCES, "Permission denied", b"runs/\xff"), 2, "error: runs/\\udcff cannot be used (Permission denied)\n"),
         (OSError("of another kind"), 1, "error: of another kind\n"),
         (MemoryError("unable to allocate"), 1, "error: there must be more memory for this (unable to allocate)\n"),
+        (RuntimeError("[...] can't allocate memory: [...]"), 1, "error: there must be more memory for this ([...] can't allocate memory"),
         (RecursionError("too deep"), 1, "error: what is read must not be nested so deeply (too deep)\n"),
         (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), 1, "error: 'utf-8' codec can't decode byte 0xff"),
         (InvalidInput("one\ntwo" + 10**6 * "x"), 2, "error: one\\ntwoxxx"),
@@ -145,12 +146,13 @@ def test_what_files_and_machines_do_is_one_sentence(error, status, message, monk
             main(["list", "methods", "--debug"])
 
 
-def test_mistakes_of_the_program_are_not_hidden(monkeypatch):
+@pytest.mark.parametrize("error", [KeyError("a mistake"), RuntimeError("shapes do not match"), TypeError()])
+def test_mistakes_of_the_program_are_not_hidden(error, monkeypatch):
     def run(argv):
-        raise KeyError("a mistake")
+        raise error
 
     monkeypatch.setattr("rankmixup.cli.list_command.run", run)
-    with pytest.raises(KeyError):
+    with pytest.raises(type(error)):
         main(["list", "methods"])
 
 

@@ -115,7 +115,7 @@ def test_every_changed_byte_of_the_numbers_in_a_pt_file_is_noticed(tmp_path):
         start = whole.index(tensor.numpy().tobytes())
         for place in range(start, start + tensor.nbytes):
             path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-            assert "in it is damaged" in refusal(path)
+            assert "Bad CRC-32" in refusal(path)
 
 
 def test_a_small_pt_file_cannot_unpack_to_more_memory_than_allowed(tmp_path, monkeypatch):
@@ -263,3 +263,17 @@ def test_other_endings_folders_and_missing_files_are_refused(tmp_path):
     np.savez(tmp_path / "a.npz", logits=LOGITS.numpy(), labels=LABELS.numpy())
     with pytest.raises(InvalidInput, match="must be a csv file where label_column or columns is given"):
         Scores.read(tmp_path / "a.npz", label_column="labels")
+
+
+def test_flags_of_a_pt_archive_that_no_checksum_covers_change_nothing(tmp_path):
+    """Where the directory of the archive calls a tensor a folder, torch would return uninitialised memory."""
+    torch.save({"logits": LOGITS, "labels": LABELS}, tmp_path / "a.pt")
+    content = bytearray((tmp_path / "a.pt").read_bytes())
+    start = 0
+    while (start := content.find(b"PK\x01\x02", start)) >= 0:
+        content[start + 38] |= 0x10  # external attributes: a folder
+        start += 4
+    (tmp_path / "a.pt").write_bytes(content)
+    read = Scores.read(tmp_path / "a.pt")
+    assert torch.equal(read.scores, LOGITS.double())
+    assert torch.equal(read.labels, LABELS)

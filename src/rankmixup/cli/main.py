@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from rankmixup import __version__
-from rankmixup.cli.output import print_error, show_any_name, status_of
+from rankmixup.cli.output import lacks_memory, print_error, show_any_name, status_of
 from rankmixup.errors import Interrupted, RankMixupError, require, unknown_name
 
 __all__ = ["COMMANDS", "main"]
@@ -52,6 +52,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print_error(error)
         return error.exit_status if isinstance(error, RankMixupError) else status_of(error)
+    except RuntimeError as error:
+        if debug or not lacks_memory(error):
+            raise
+        print_error(error)
+        return 1
 
 
 def _with_limit(arguments: list[str]) -> list[str]:

@@ -11,7 +11,7 @@ from rankmixup.errors import InvalidInput, one_line, require
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["console", "make_folder", "print_error", "require_writable", "sentence_of", "show_any_name", "status_of"]
+__all__ = ["console", "lacks_memory", "make_folder", "print_error", "require_writable", "sentence_of", "show_any_name", "status_of"]
 
 _LONGEST_MESSAGE = 1000
 _LONGEST_NAME = 200
@@ -45,11 +45,16 @@ def sentence_of(error: BaseException) -> str:
     """What an error says, with what it was about."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename} cannot be used ({error.strerror})"
-    if isinstance(error, MemoryError):
+    if lacks_memory(error):
         return f"there must be more memory for this ({error})" if str(error) else "there must be more memory for this"
     if isinstance(error, RecursionError):
         return f"what is read must not be nested so deeply ({error})"
     return str(error) or type(error).__name__
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether memory ran out; torch has no class of errors for that on a CPU."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
 
 
 def status_of(error: BaseException) -> int:

@@ -129,7 +129,9 @@ class CRL(Method):
 def _checked_index(batch: Batch, history: CorrectnessHistory) -> Int[Tensor, " B"]:
     if batch.index is None:
         raise InvalidInput("crl needs the position of each sample in the training set: index must be given with every batch, got None")
-    index = check_indices("index", batch.index, len(history.correct)).to(history.correct.device)
+    index = check_indices("index", batch.index, len(history.correct))
+    require(not index.is_meta or history.correct.is_meta, "index must hold values, got a tensor on the meta device")
+    index = index.to(history.correct.device)
     require(
         index.shape == batch.y.shape, f"index must hold one position per sample, got shapes {list(index.shape)} and {list(batch.y.shape)}"
     )

@@ -50,7 +50,8 @@ def ece_noise_floor(
     Each replicate draws, for every sample, a right prediction with probability equal to its confidence.
     """
     confidence = check_unit("confidence", as_tensor("confidence", confidence), wait=True).detach().cpu()
-    require(confidence.ndim == 1 and len(confidence) > 0, f"confidence must have shape [N], N at least 1, got {list(confidence.shape)}")
+    require(confidence.ndim == 1, f"confidence must have shape [N], got {list(confidence.shape)}")
+    require(len(confidence) > 0, "confidence must hold at least one sample, got none")
     require_number("observed", observed)
     assign = equal_width(confidence, num_bins)
     total = confidence.double() @ assign

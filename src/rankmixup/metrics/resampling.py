@@ -21,8 +21,7 @@ _CHUNK = 1 << 19
 
 def check_replicates(replicates: int) -> None:
     """Refuse what is not a number of replicates."""
-    require_whole("replicates", replicates, least=1)
-    require(replicates <= 1_000_000, f"replicates must be at most a million, got {replicates}")
+    require_whole("replicates", replicates, least=1, most=1_000_000)
 
 
 def _rows(samples: int, replicates: int, rng: torch.Generator) -> Iterator[int]:

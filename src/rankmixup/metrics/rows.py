@@ -6,15 +6,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from rankmixup.errors import require, require_whole
+from rankmixup.errors import require_whole
 
 __all__ = ["Rows", "bin_edges", "bin_index", "check_num_bins"]
 
 
 def check_num_bins(num_bins: int) -> None:
-    """Refuse what is not a number of bins; a million of them is more than float32 confidences can be told apart by."""
-    require_whole("num_bins", num_bins, least=1)
-    require(num_bins <= 1_000_000, f"num_bins must be at most a million, got {num_bins}")
+    """Refuse what is not a number of bins; more than a million are a mistake, and would fill the memory."""
+    require_whole("num_bins", num_bins, least=1, most=1_000_000)
 
 
 def bin_index(confidence: Float[Tensor, " N"], num_bins: int) -> Int[Tensor, " N"]:

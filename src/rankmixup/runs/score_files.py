@@ -1,5 +1,6 @@
 """Files of scores from anywhere: npz, pt, safetensors and csv. Nothing in them is ever executed."""
 
+import io
 import json
 import warnings
 import zipfile
@@ -98,11 +99,11 @@ def _read_npz(path: Path) -> ScoreFile:
 
 
 def _read_pt(path: Path) -> ScoreFile:
-    _check_pt(path)
+    verified = _verified_pt(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch has remarks on how other people's files were saved
         try:
-            held = torch.load(path, map_location="cpu", weights_only=True)
+            held = torch.load(verified, map_location="cpu", weights_only=True)
         except Exception as error:
             if "weights_only" in str(error) or "Unsupported" in str(error):
                 raise InvalidInput(
@@ -122,20 +123,28 @@ def _read_pt(path: Path) -> ScoreFile:
     raise InvalidInput(f"{path} must hold a dict with 'logits' or 'probs' and 'labels', or (scores, labels), got {type(held).__name__}")
 
 
-def _check_pt(path: Path) -> None:
-    """Refuse what torch would read without noticing that it is damaged or unpacks to too much."""
+def _verified_pt(path: Path) -> io.BytesIO:
+    """The archive packed anew from what its checksums vouch for; refuses what is damaged or unpacks to too much.
+
+    torch compares no checksums, and trusts flags in the directory of the archive that none covers: where one of them turns a tensor into
+    a folder, it returns whatever was in memory.
+    """
     if not zipfile.is_zipfile(path):
         raise InvalidInput(
             f"{path} must be a zip file, as torch.save has written since torch 1.6; older files have no checksums and are never loaded: "
             "save it again with torch.save(torch.load(path, weights_only=True), path)"
         )
-    with zipfile.ZipFile(path) as archive:
+    verified = io.BytesIO()
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(verified, "w") as copy:
         require_fits(path, sum(member.file_size for member in archive.infolist()))
-        damaged = archive.testzip()  # compares checksums, as torch does not
-        require(damaged is None, f"{path} must be a whole pt file, {damaged!r} in it is damaged")
-        # The one thing that torch unpickles of any size that a few bytes ask for.
-        bomb = any(b"bytearray" in archive.read(name) for name in archive.namelist() if name.endswith(".pkl"))
-    require(not bomb, f"{path} must be a pt file of plain tensors; it holds a bytearray, which is never loaded")
+        for member in archive.infolist():
+            content = archive.read(member)
+            # The one thing that torch unpickles of any size that a few bytes ask for.
+            bomb = member.filename.endswith(".pkl") and b"bytearray" in content
+            require(not bomb, f"{path} must be a pt file of plain tensors; it holds a bytearray, which is never loaded")
+            copy.writestr(member.filename, content)
+    verified.seek(0)
+    return verified
 
 
 def _array(path: Path, name: str, value: Any) -> NDArray[Any]:

@@ -9,7 +9,7 @@ import torch
 
 from rankmixup import files
 from rankmixup.errors import InvalidInput
-from rankmixup.files import read_npz, require_fits, write_atomic
+from rankmixup.files import parse_json, read_json, read_npz, require_fits, write_atomic
 from rankmixup.runs import Run, Scores, StoredRun
 
 LOGITS = np.array([[2.0, 0.0], [0.0, 3.0]])
@@ -129,6 +129,46 @@ def test_foreign_folders_are_refused(tmp_path):
     (tmp_path / "run.json").write_text('{"method": {"name": "ce", "temperature": 1}}')
     with pytest.raises(InvalidInput, match="unknown field of CrossEntropy 'temperature'"):
         StoredRun.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"{", "Expecting property name"),
+        (b"", "Expecting value"),
+        (b"\xff", "can't decode byte 0xff"),
+        (b'{"a": NaN}', "numbers must be finite, got NaN"),
+        (b'{"a": -Infinity}', "numbers must be finite, got -Infinity"),
+        (b'{"a": 1e999}', "numbers must be finite, got 1e999"),
+        (b"9" * 5000, "a whole number has too many digits"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"a": ' * 100_000, "nested too deeply"),
+        (rb'["\ud800"]', "surrogates not allowed"),
+    ],
+)
+def test_json_that_is_none_is_refused_in_one_short_sentence_with_its_path(content, reason, tmp_path):
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    with pytest.raises(InvalidInput, match=f"a.json must be JSON.*{reason}") as caught:
+        read_json(path)
+    assert len(str(caught.value)) < 300
+
+
+def test_json_that_is_not_there_or_is_good(tmp_path):
+    with pytest.raises(InvalidInput, match=r"none.json must be a readable JSON file .*No such file or directory"):
+        read_json(tmp_path / "none.json")
+    assert parse_json(rb'{"a": [1, 2.5e3, "\ud83d\ude00", "\u00e9"]}', "it") == {"a": [1, 2500.0, "\U0001f600", "é"]}
+
+
+def test_a_file_is_written_where_folders_cannot_be_opened(tmp_path, monkeypatch):
+    def refuse(path, *rest, **more):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("rankmixup.files.os.open", refuse)
+    monkeypatch.setattr("rankmixup.files.os.name", "nt")
+    write_atomic(tmp_path / "a", b"whole")
+    monkeypatch.undo()
+    assert (tmp_path / "a").read_bytes() == b"whole"
 
 
 def test_what_a_file_unpacks_to_must_fit(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rankmixup.errors import InvalidInput, require
 
-__all__ = ["append_line", "read_json", "read_npz", "reason", "require_fits", "write_atomic", "write_json", "write_npz"]
+__all__ = ["append_line", "parse_json", "read_json", "read_npz", "reason", "require_fits", "write_atomic", "write_json", "write_npz"]
 
 _GIB = 1 << 30
 _MOST_COMPRESSED = 20
@@ -36,6 +36,8 @@ def write_atomic(path: Path, content: bytes | memoryview) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    if os.name == "nt":  # where a folder cannot be opened, and a renamed file needs no more
+        return
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -55,11 +57,34 @@ def append_line(path: Path, data: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON."""
+    """Read JSON, as `parse_json` does."""
     try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+        content = path.read_bytes()
+    except OSError as error:
         raise InvalidInput(f"{path} must be a readable JSON file ({reason(error)})") from error
+    return parse_json(content, str(path))
+
+
+def parse_json(content: bytes, name: str) -> Any:
+    """The value of UTF-8 JSON; NaN, infinity and numbers beyond float64 are refused. `name` is what errors call it."""
+    try:
+        text = content.decode()
+        value = json.loads(text, parse_constant=_finite, parse_float=_finite)
+        if "\\ud" in text.lower():
+            json.dumps(value, ensure_ascii=False).encode()  # raises for half a surrogate pair, which nothing could print
+        return value
+    except RecursionError:
+        raise InvalidInput(f"{name} must be JSON, it is nested too deeply") from None
+    except ValueError as error:
+        why = "a whole number has too many digits" if "int_max_str_digits" in str(error) else reason(error)
+        raise InvalidInput(f"{name} must be JSON ({why})") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"numbers must be finite, got {text[:40]}")
+    return number
 
 
 def require_fits(path: Path, unpacked_bytes: int) -> None:

@@ -1,11 +1,13 @@
 import json
 import os
+from types import SimpleNamespace
 
 import pytest
 
 from rankmixup.cli.main import main
 from rankmixup.cli.sweep_command import _combinations, _divided, _sequences
-from rankmixup.experiments import EXPERIMENTS
+from rankmixup.experiments import EXPERIMENTS, find_scale
+from tests.experiments.stored import store
 
 
 def answer(capsys, *argv):
@@ -151,7 +153,7 @@ def test_what_a_sweep_and_a_reproduction_are_trained_with(capsys, tmp_path, monk
 
     monkeypatch.setattr("rankmixup.experiments.carry_out", record)
     metrics = {split: {"nll": 1.0, "accuracy": 0.5, "ece": 0.1} for split in ("val", "test")}
-    monkeypatch.setattr("rankmixup.runs.StoredRun.result", property(lambda _: {"metrics": metrics}))
+    monkeypatch.setattr("rankmixup.runs.StoredRun.result", SimpleNamespace(metrics=metrics))
     flags = ["--compile", "--log", "tensorboard", "mlflow", "--runs", str(tmp_path), "--accelerator", "cpu"]
     answer(capsys, "sweep", "mixup", "--seeds", "1", *flags, "--precision", "bf16-mixed")
     answer(capsys, "reproduce", "table5", "--scale", "quick", *flags)
@@ -168,7 +170,8 @@ def test_a_sweep_ranks_on_validation_and_tests_the_best_alone(capsys, tmp_path, 
 
     def result(stored):
         value = values[stored.run.method.margin] + 0.02 * stored.run.seed
-        return {"metrics": {"val": {"nll": value, "accuracy": None, "ece": value}, "test": {"nll": 2 * value, "accuracy": 0.5, "ece": 0.0}}}
+        metrics = {"val": {"nll": value, "accuracy": None, "ece": value}, "test": {"nll": 2 * value, "accuracy": 0.5, "ece": 0.0}}
+        return SimpleNamespace(metrics=metrics)
 
     monkeypatch.setattr("rankmixup.runs.StoredRun.result", property(result))
     argv = ["sweep", "rankmixup-mrl", "--margin", "1", "2", "3", "--seeds", "2", "--runs", str(tmp_path)]
@@ -182,3 +185,18 @@ def test_a_sweep_ranks_on_validation_and_tests_the_best_alone(capsys, tmp_path, 
     table = capsys.readouterr().out
     assert table.index("margin=2") < table.index("margin=3") < table.index("margin=1") < table.index("margin=2, on test")
     assert answer(capsys, *argv, "--dry-run")["runs"] == 6
+
+
+def test_a_damaged_run_is_shown_beside_the_others(capsys, tmp_path):
+    cells = EXPERIMENTS["table5"].cells(find_scale("quick"), 1)
+    bad, good = (store(tmp_path, next(iter(cell.runs)), samples=50) for cell in list(cells.values())[:2])
+    (bad.path / "result.json").write_bytes(b'{"seconds": NaN}')
+    argv = ["reproduce", "table5", "--scale", "quick", "--seeds", "1", "--runs", str(tmp_path)]
+    card = answer(capsys, *argv, "--no-train")["scorecard"]
+    assert (card["runs_done"], list(card["damaged"])) == (1, [bad.run.id])
+    assert main([*argv, "--no-train"]) == 0
+    out = capsys.readouterr().out
+    assert "damaged: " in out
+    assert "numbers must be finite" in " ".join(out.split())
+    assert answer(capsys, *argv, "--dry-run")["done"] == 1
+    assert good.finished

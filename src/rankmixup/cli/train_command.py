@@ -103,7 +103,7 @@ def run(argv: list[str]) -> int:
     if not is_first_process():
         return 0
     if options.json:
-        print(json.dumps(stored.result, allow_nan=False))
+        print(json.dumps(stored.result.content, allow_nan=False))
     else:
         out = console()
         test, val = stored.predictions("test"), stored.predictions("val")

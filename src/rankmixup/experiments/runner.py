@@ -9,7 +9,7 @@ from typing import Literal
 
 from rankmixup.data import parse_source
 from rankmixup.data.base import resolve_root
-from rankmixup.errors import RankMixupError, RunBusy
+from rankmixup.errors import InvalidInput, RankMixupError, RunBusy
 from rankmixup.experiments.base import Task, unknown_set_name
 from rankmixup.hardware import Accelerator
 from rankmixup.runs import StoredRun
@@ -94,9 +94,15 @@ def carry_out(
     `workers` processes, by default one for each GPU or else each core, do it on this machine; `address` is that of a Ray cluster.
     """
     place = place.absolute()
-    done = {task: task.done(place.runs) for task in tasks}
-    yield from (Event("finished", task) for task, finished in done.items() if finished)
-    missing = [task for task, finished in done.items() if not finished]
+    missing = []
+    for task in dict.fromkeys(tasks):
+        try:
+            if task.done(place.runs):
+                yield Event("finished", task)
+            else:
+                missing.append(task)
+        except InvalidInput as error:  # a damaged run is for a person to look at, and the others go on
+            yield Event("failed", task, str(error))
     if not missing:
         return
     if on == "ray":

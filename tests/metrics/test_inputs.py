@@ -168,7 +168,7 @@ def test_threads_share_chunks_and_change_nothing(rng, monkeypatch, request):
         with pytest.raises(InvalidInput, match="logits must be finite, row 77 is not"):
             all_metrics(broken, labels, from_logits=True)
         assert torch.get_num_threads() == threads
-    assert values[0] == values[1]
+    assert values[0] == pytest.approx(values[1], abs=1e-15)  # torch adds up a large grid in as many parts as there are threads
 
 
 def test_scores_are_not_written_to_and_need_no_gradient(rng):

@@ -5,6 +5,7 @@ from rankmixup import random
 from rankmixup.errors import InvalidInput
 from rankmixup.metrics import adaptive_calibration_error
 from rankmixup.metrics.resampling import bootstrap_weights, calibrated_draws, equal_mass, equal_width
+from rankmixup.metrics.ties import confidence_odds, tie_key
 from tests.oracles.metrics import random_probs
 
 
@@ -39,9 +40,10 @@ def test_shares_add_up_and_give_the_adaptive_error(rng):
     probs = probs / probs.sum(dim=1, keepdim=True)
     confidence, order = probs.amax(dim=1).sort()
     correct = (probs.argmax(dim=1) == target).double()[order]
-    for shares in (equal_width(confidence, 15), equal_mass(confidence, 15)):
+    mass = equal_mass(tie_key(confidence_odds(confidence)), 15)
+    for shares in (equal_width(confidence, 15), mass):
         torch.testing.assert_close(shares.sum(dim=1), torch.ones(101, dtype=torch.float64))
-    error = ((confidence - correct) @ equal_mass(confidence, 15)).abs().sum() / 101
+    error = ((confidence - correct) @ mass).abs().sum() / 101
     torch.testing.assert_close(error, adaptive_calibration_error(probs, target))
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rankmixup.metrics.inputs import checked_rows
 from rankmixup.metrics.resampling import bootstrap_weights, equal_mass, equal_width
+from rankmixup.metrics.ties import confidence_odds, run_ends, tie_key
 
 __all__ = ["Bootstrap", "Samples", "bootstrap", "ranked_values", "read_samples", "sorted_samples"]
 
@@ -25,6 +26,10 @@ class Samples:
     correct: Float[Tensor, " N"]
     order: Int[Tensor, " N"]
     """Where each of the sorted samples stood before."""
+    ends: Int[Tensor, " G"]
+    """Last position of every run of equal log-odds."""
+    confidence_ends: Int[Tensor, " C"]
+    """Last position of every run of equal confidences, of which there may be fewer."""
     means: dict[str, Tensor]
     """Metrics that are the mean of a column."""
     width: Float[Tensor, "N H"]
@@ -43,13 +48,6 @@ class Samples:
         return bool((self.correct == self.correct[0]).all())
 
     @cached_property
-    def ends(self) -> Int[Tensor, " G"]:
-        """Last position of every run of equal confidences."""
-        last = torch.ones(len(self.confidence), dtype=torch.bool)
-        last[:-1] = self.confidence[1:] != self.confidence[:-1]
-        return last.nonzero().squeeze(1)
-
-    @cached_property
     def harmonic(self) -> Float[Tensor, " M"]:
         """Sums of 1 / k over k = 1..n, for n = 0..N."""
         inverse = 1 / torch.arange(1, len(self.confidence) + 1, dtype=torch.float64)
@@ -57,21 +55,29 @@ class Samples:
 
     @cached_property
     def ks_points(self) -> Int[Tensor, " P"]:
-        """Some of the ends, evenly spread, and the one with the largest cumulative gap: enough for replicates of that largest."""
-        at = torch.linspace(0, len(self.ends) - 1, min(_KS_POINTS, len(self.ends)), dtype=torch.float64).round().long()
-        largest = self.gap.cumsum(0)[self.ends].abs().argmax()
-        return self.ends[torch.cat([at, largest[None]]).unique()]
+        """Some of the ends of runs of confidences, evenly spread, and the one with the largest cumulative gap: enough for replicates of that largest."""
+        ends = self.confidence_ends
+        at = torch.linspace(0, len(ends) - 1, min(_KS_POINTS, len(ends)), dtype=torch.float64).round().long()
+        largest = self.gap.cumsum(0)[ends].abs().argmax()
+        return ends[torch.cat([at, largest[None]]).unique()]
 
 
 def sorted_samples(
-    confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"], num_bins: int, means: dict[str, Tensor] | None = None
+    confidence: Float[Tensor, " N"],
+    correct: Float[Tensor, " N"],
+    num_bins: int,
+    log_odds: Float[Tensor, " N"] | None = None,
+    means: dict[str, Tensor] | None = None,
 ) -> Samples:
     """Samples from the confidence and correctness of predictions, and from columns whose means are metrics."""
-    # Bins are cut in the scores' own precision: in another one, an edge may round to the other side of a sample on it.
-    confidence, order = confidence.detach().cpu().sort()
+    confidence = confidence.detach().cpu().double()
+    rank, order = (confidence_odds(confidence) if log_odds is None else log_odds.detach().cpu()).sort()
+    confidence = confidence[order]
     means = {key: column.detach().cpu().double()[order] for key, column in (means or {}).items()}
-    width, mass = equal_width(confidence, num_bins), equal_mass(confidence, num_bins)
-    return Samples(confidence.double(), correct.detach().cpu().double()[order], order, means, width, mass)
+    tie = tie_key(confidence_odds(confidence))
+    width, mass = equal_width(confidence, num_bins), equal_mass(tie, num_bins)
+    ends = run_ends(tie_key(rank)), run_ends(tie)
+    return Samples(confidence, correct.detach().cpu().double()[order], order, *ends, means, width, mass)
 
 
 def read_samples(scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int, from_logits: bool) -> Samples:
@@ -80,12 +86,12 @@ def read_samples(scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num
     parts = []
     for rows in checked_rows(scores, target, from_logits=from_logits):
         right = rows.right_within(1)
-        parts.append((rows.confidence, right, rows.right_within(5) if top5 else right, rows.nll, rows.brier))
-    confidence, right, within5, nll, brier = (torch.cat(column) for column in zip(*parts, strict=True))
+        parts.append((rows.confidence, right, rows.log_odds, rows.right_within(5) if top5 else right, rows.nll, rows.brier))
+    confidence, right, log_odds, within5, nll, brier = (torch.cat(column) for column in zip(*parts, strict=True))
     means = {"accuracy": right, "top5_accuracy": within5, "nll": nll, "brier": brier}
     if not top5:
         del means["top5_accuracy"]
-    return sorted_samples(confidence, right.double(), num_bins, means)
+    return sorted_samples(confidence, right.double(), num_bins, log_odds, means)
 
 
 @dataclass(frozen=True)

@@ -45,13 +45,13 @@ def equal_width(confidence: Float[Tensor, " N"], num_bins: int) -> Float[Tensor,
     return torch.nn.functional.one_hot(bin_index(confidence, num_bins), num_bins).double()
 
 
-def equal_mass(confidence: Float[Tensor, " N"], num_bins: int) -> Float[Tensor, "N H"]:
-    """Share of each of the sorted samples in each of `num_bins` bins cut by rank; equal confidences share theirs.
+def equal_mass(tie: Float[Tensor, " N"], num_bins: int) -> Float[Tensor, "N H"]:
+    """Share of each of the sorted samples in each of `num_bins` bins cut by rank; samples of equal `tie` share theirs.
 
     >>> equal_mass(torch.tensor([0.5, 0.7, 0.7, 0.9]), 2).tolist()
     [[1.0, 0.0], [0.5, 0.5], [0.5, 0.5], [0.0, 1.0]]
     """
-    _, group, sizes = confidence.unique_consecutive(return_inverse=True, return_counts=True)
-    bins = torch.arange(len(confidence)) * num_bins // len(confidence)
+    _, group, sizes = tie.unique_consecutive(return_inverse=True, return_counts=True)
+    bins = torch.arange(len(tie)) * num_bins // len(tie)
     members = torch.bincount(group * num_bins + bins, minlength=len(sizes) * num_bins).view(-1, num_bins)
     return (members.double() / sizes[:, None])[group]

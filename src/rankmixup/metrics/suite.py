@@ -6,11 +6,10 @@ from torch import Tensor
 
 from rankmixup.metrics.calibration import adaptive_from_groups, bin_top_label, check_num_bins, ks_from_groups
 from rankmixup.metrics.classwise import classwise_from_gaps
-from rankmixup.metrics.inputs import over_rows
-from rankmixup.metrics.rows import Rows
+from rankmixup.metrics.inputs import checked_rows
 from rankmixup.metrics.selective import aurc_from_groups, correctness_from_groups, excess_from_groups
 from rankmixup.metrics.smooth import residual_grid, smooth_from_grid
-from rankmixup.metrics.ties import tie_groups
+from rankmixup.metrics.ties import confidence_groups, odds_groups
 
 __all__ = ["METRIC_KEYS", "all_metrics"]
 
@@ -37,17 +36,17 @@ def all_metrics(
     check_num_bins(num_bins)
     top5 = scores.ndim == 2 and scores.shape[1] >= 5
 
-    def figures(rows: Rows) -> tuple[Tensor, ...]:
-        within = rows.right_within(5) if top5 else torch.zeros_like(rows.target, dtype=torch.bool)
-        gaps = rows.class_gaps(num_bins).unsqueeze(0) if classwise else rows.scores.new_zeros(1, 0, 0)
-        return rows.confidence, rows.right_within(1), within, rows.nll, rows.brier, gaps
-
-    parts = over_rows(figures, scores, target, from_logits=from_logits)
-    confidence, right, within5, nll, brier, gaps = (torch.cat(column) for column in zip(*parts, strict=True))
-    correct = right.to(confidence.dtype)
-    bins, groups = bin_top_label(confidence, correct, num_bins), tie_groups(confidence, correct)
+    per_class, parts = None, []
+    for rows in checked_rows(scores, target, from_logits=from_logits):
+        right = rows.right_within(1)
+        parts.append((rows.confidence, right, rows.log_odds, rows.right_within(5) if top5 else right, rows.nll, rows.brier))
+        if classwise:
+            gaps = rows.class_gaps(num_bins)
+            per_class = gaps if per_class is None else per_class + gaps
+    confidence, right, log_odds, within5, nll, brier = (torch.cat(column) for column in zip(*parts, strict=True))
+    correct = right.double()
+    bins, groups, ranked = bin_top_label(confidence, correct, num_bins), confidence_groups(confidence, correct), odds_groups(log_odds, correct)
     samples, debiased = len(confidence), bins.debiased()
-    per_class = gaps.sum(dim=0) if classwise else None
     values = {
         "accuracy": right.double().mean(),
         "top5_accuracy": within5.double().mean() if top5 else None,
@@ -64,8 +63,8 @@ def all_metrics(
         "smooth_ece": smooth_from_grid(residual_grid(confidence, correct), samples),
         "debiased_ece": None if debiased.isnan() else debiased,
         "ks": ks_from_groups(groups),
-        "aurc": aurc_from_groups(groups),
-        "eaurc": excess_from_groups(groups),
-        "auroc_correct": correctness_from_groups(groups) if 0 < int(right.sum()) < samples else None,
+        "aurc": aurc_from_groups(ranked),
+        "eaurc": excess_from_groups(ranked),
+        "auroc_correct": correctness_from_groups(ranked) if 0 < int(right.sum()) < samples else None,
     }
     return {key: None if value is None else value.item() for key, value in values.items()}

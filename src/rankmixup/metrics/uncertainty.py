@@ -148,7 +148,7 @@ def _floors(samples: Samples, values: dict[str, float | None], replicates: int, 
     for draws in calibrated_draws(samples.confidence, replicates, rng):
         right.append((draws @ assign).double())
         residual = draws.double() - samples.confidence
-        ks.append(residual.cumsum(dim=1)[:, samples.ends].abs().amax(dim=1) / size)
+        ks.append(residual.cumsum(dim=1)[:, samples.confidence_ends].abs().amax(dim=1) / size)
         grid = torch.zeros(len(draws), _SMOOTH_STEPS + 1, dtype=torch.float64)
         grid.index_add_(1, cells, residual * (1 - share)).index_add_(1, cells + 1, residual * share)
         smooth.append(smooth_from_grid(grid, size, tolerance=1e-6))

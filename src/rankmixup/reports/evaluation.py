@@ -159,7 +159,7 @@ def evaluate_scores(
         others = held_out.scores.shape[1]
         require(others == classes, f"held-out and test scores must have the same number of classes, got {others} and {classes}")
         calibrator = _calibrator(calibrate_with, objective, num_bins).fit(held_out.logits, held_out.labels, split=fitted_on)
-        calibrated = Scores(calibrator.transform(test.logits), test.labels)
+        calibrated = Scores(calibrator.transform(test.logits.double()), test.labels)
         report = calibrator.report_
         calibration = {
             "method": report.method,

@@ -74,13 +74,24 @@ class FitReport:
 class CalibrationModule(nn.Module):
     """Maps logits [B, K] to calibrated logits [B, K]; can sit behind a model.
 
-    What was fitted is held in float64 buffers, which no optimiser changes; `.float()` suits devices without float64.
+    What was fitted is held in float64 buffers, which no optimiser changes. They stay float64 when a whole network is made `.float()` or
+    `.half()`, since steps between neighbouring samples would be rounded away; only a device that has no float64 gets float32.
+    Logits come back in the precision they came in.
     """
 
     def __init__(self, **state: Tensor):
         super().__init__()
         for name, value in state.items():
             self.register_buffer(name, value)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "CalibrationModule":
+        def moved(buffer: Tensor) -> Tensor:
+            try:
+                return buffer.to(fn(buffer).device)
+            except TypeError:  # what torch raises where there is no float64
+                return fn(buffer.float())
+
+        return super()._apply(moved, recurse)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         # A map fitted on other data may have more steps or classes: the buffers take the shapes they are given.

@@ -175,3 +175,10 @@ def test_conditions_about_nothing():
         with_failures(with_ece(), [Condition.parse("nll>1")])
     with pytest.raises(InvalidInput, match="ece has no low here"):
         with_failures(with_ece(low=None), [Condition.parse("ece>0.1:low")])
+
+
+def test_num_bins_are_those_of_histogram_binning(rng):
+    logits, labels = overconfident(rng)
+    for num_bins in (2, 20):
+        report = rm.evaluate(logits, labels, calibrate_on=overconfident(rng), calibrate_with="histogram", num_bins=num_bins, **FEW)
+        assert len(report.calibration["parameters"]["values"]) == num_bins

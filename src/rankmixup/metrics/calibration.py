@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rankmixup.errors import require
 from rankmixup.metrics.inputs import top_label
-from rankmixup.metrics.rows import bin_index
+from rankmixup.metrics.rows import bin_index, check_num_bins
 from rankmixup.metrics.ties import TieGroups, confidence_groups
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "adaptive_from_top_label",
     "bin_index",
     "bin_top_label",
+    "check_num_bins",
     "debiased_calibration_error",
     "expected_calibration_error",
     "ks_calibration_error",
@@ -85,11 +86,6 @@ class Bins:
         known = self.count >= 2
         square = (self.weight * (self.gap.square() - noise) * known).sum(dim=-1)
         return square.clamp(min=0).sqrt().where(known.any(dim=-1), torch.nan)
-
-
-def check_num_bins(num_bins: int) -> None:
-    """Refuse what is not a number of bins."""
-    require(num_bins >= 1, f"num_bins must be at least 1, got {num_bins}")
 
 
 def bin_top_label(confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"], num_bins: int) -> Bins:

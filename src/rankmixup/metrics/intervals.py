@@ -12,7 +12,7 @@ likeliest population with sparse gaps (`noise ** 2`) and one that treats all bin
 that sit in a single large bin too seldom, the second the others too often (`studies/coverage.py`).
 Two corners are exact: the lower end is 0 unless the consistency test rejects calibration at 2.5 %; and the upper end reaches, up to
 twice the noise floor, as far as the least favourable population does: the one whose gaps are all the same number of standard
-errors, which by convexity hides the largest error behind a given observation.
+errors, which by convexity hides the largest error behind a given observation. No error is larger than 1, and no interval reaches further.
 """
 
 from collections.abc import Callable
@@ -76,7 +76,7 @@ def inverted_interval(
     upper = max(upper, min(least_favourable, 2 * floor.mean), observed)
     centre = _last_accepted(thresholded, noise, statistic, observed, lowest, highest_shift, tail=0.5)
     lower = 0.0 if floor.p_value >= _TAIL else _first_accepted(thresholded, noise, statistic, observed, lowest, highest_shift)
-    return Inverted(observed, min(lower, observed), upper, centre)
+    return Inverted(observed, min(lower, observed), min(upper, 1.0), min(centre, 1.0))
 
 
 def scaled_interval(gap: Float[Tensor, " P"], noise: Float[Tensor, "R P"], statistic: Statistic, floor: NoiseFloor) -> Inverted:
@@ -95,7 +95,7 @@ def scaled_interval(gap: Float[Tensor, " P"], noise: Float[Tensor, "R P"], stati
     upper = max(upper, observed, min(observed + 1.96 * spread, 2 * floor.mean))
     centre = _last_accepted(scaled, noise, statistic, observed, 0.0, highest, tail=0.5)
     lower = 0.0 if floor.p_value >= _TAIL else _first_accepted(scaled, noise, statistic, observed, 0.0, highest)
-    return Inverted(observed, min(lower, observed), upper, centre)
+    return Inverted(observed, min(lower, observed), min(upper, 1.0), min(centre, 1.0))
 
 
 def _last_accepted(path: Path, noise: Tensor, statistic: Statistic, observed: float, low: float, high: float, tail: float = _TAIL) -> float:

@@ -1,6 +1,7 @@
 """What metrics read from rows of scores; each figure is computed once, when first asked for, while the rows are in cache."""
 
 from functools import cached_property
+from numbers import Integral
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -8,7 +9,18 @@ from torch import Tensor
 
 from rankmixup.errors import require
 
-__all__ = ["Rows", "bin_edges", "bin_index"]
+__all__ = ["MOST_BINS", "Rows", "bin_edges", "bin_index", "check_num_bins"]
+
+
+MOST_BINS = 10_000
+"""More bins than this hold no samples worth the name."""
+
+
+def check_num_bins(num_bins: int) -> None:
+    """Refuse what is not a whole number from 1 to `MOST_BINS`."""
+    require(isinstance(num_bins, Integral) and not isinstance(num_bins, bool), f"num_bins must be a whole number, got {num_bins!r}")
+    require(num_bins >= 1, f"num_bins must be at least 1, got {num_bins}")
+    require(num_bins <= MOST_BINS, f"num_bins must be at most {MOST_BINS}, got {num_bins}")
 
 
 def bin_index(confidence: Float[Tensor, " N"], num_bins: int) -> Int[Tensor, " N"]:
@@ -17,7 +29,7 @@ def bin_index(confidence: Float[Tensor, " N"], num_bins: int) -> Int[Tensor, " N
     >>> bin_index(torch.tensor([0.1, 0.5, 0.50001, 1.0]), 2)
     tensor([0, 0, 1, 1])
     """
-    require(num_bins >= 1, f"num_bins must be at least 1, got {num_bins}")
+    check_num_bins(num_bins)
     position = confidence * num_bins
     index = position.ceil().clamp_(1, num_bins).long() - 1
     # Beside an edge, rounding may put a product on its other side: these few are looked up among the edges, which is slow.

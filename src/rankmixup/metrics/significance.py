@@ -100,7 +100,7 @@ def _combined(key: str, models: list[Samples], draws: list[Bootstrap], replicate
     # 1.96 standard errors fit into the side of the interval that looks towards 0.
     p_value = erfc(1.96 * abs(centre) / towards_zero / sqrt(2)) if towards_zero > 0 else float(centre == 0)
     difference = a.value - b.value
-    return Comparison(difference, centre - below, centre + above, p_value)
+    return Comparison(difference, max(centre - below, -1.0), min(centre + above, 1.0), p_value)
 
 
 def mcnemar(correct_a: Bool[Tensor, " N"], correct_b: Bool[Tensor, " N"]) -> float:

@@ -39,6 +39,8 @@ __all__ = [
 
 CALIBRATED = "not distinguishable from calibrated"
 MISCALIBRATED = "miscalibrated"
+FEW = 30
+"""A maximum that a bin of fewer samples decides is no evidence of calibration: that accuracy's standard error is up to 0.09."""
 
 _SMOOTH_STEPS = 1024
 """Grid for replicates of smooth ECE; the observed value is taken from the same grid where the two are compared."""
@@ -72,11 +74,13 @@ def metric_uncertainty(
     `rankmixup.metrics.intervals`); debiased ECE estimates what the L2 norm does and shares its interval. Smooth and classwise
     ECE have a floor and a p-value but no interval; nor has anything but the accuracies and means where all predictions are right or
     all wrong, since the bootstrap then sees no noise at all.
-    The roughest interval is that of the maximum: which bin holds it is itself uncertain.
+    The roughest interval is that of the maximum: which bin holds it is itself uncertain. Where that bin holds fewer than `FEW` samples, the
+    verdict is never "not distinguishable from calibrated" but "rests on a bin of 3 samples".
     An interval may reach down to 0 beside the verdict "miscalibrated": it cuts 2.5 % off each side, the test 5 % off one.
     """
     samples = read_samples(scores, target, num_bins=num_bins, from_logits=from_logits)
     values = all_metrics(scores, target, num_bins=num_bins, from_logits=from_logits)
+    bins = bin_top_label(samples.confidence, samples.correct, num_bins)
     (draws,) = bootstrap([samples], replicates, rng)
     floors = _floors(samples, values, replicates, rng)
     if values.get("classwise_ece_sum") is not None:
@@ -84,7 +88,11 @@ def metric_uncertainty(
     ends = {key: _wilson(column) if key.endswith("accuracy") else _percentiles(draws.means[key]) for key, column in samples.means.items()}
     if not samples.unanimous:
         ends |= {key: _percentiles(draw) for key, draw in draws.ranked.items()} | _error_intervals(samples, draws, floors)
-    return {key: _uncertain(value, *ends.get(key, (None, None)), floors.get(key)) for key, value in values.items() if value is not None}
+    found = {key: _uncertain(value, *ends.get(key, (None, None)), floors.get(key)) for key, value in values.items() if value is not None}
+    deciding = bins.count[bins.gap.abs().argmax()].item()
+    if found["mce"].verdict == CALIBRATED and deciding < FEW:
+        found["mce"] = found["mce"]._replace(verdict=f"rests on a bin of {deciding:.0f} sample{'s' if deciding > 1 else ''}")
+    return found
 
 
 def ece_uncertainty(

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from rankmixup.errors import InvalidInput, require
-from rankmixup.metrics.calibration import bin_top_label
+from rankmixup.metrics.calibration import bin_top_label, check_num_bins
 from rankmixup.metrics.inputs import check_scores
 from rankmixup.ops import upcast
 from rankmixup.registry import Registry
@@ -115,7 +115,7 @@ class Calibrator(ABC):
 
     name: ClassVar[str]
     num_bins: int = 15
-    """Bins of the ECE in the report."""
+    """Bins of the ECE in the report, 1 to 10,000; of histogram binning also its own."""
     report_: FitReport
     _module: CalibrationModule | None = None
     _classes: int
@@ -131,7 +131,7 @@ class Calibrator(ABC):
 
     def fit(self: C, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, split: str = "") -> C:
         """Fit; `split` names the data for the report, which is in `report_`."""
-        require(self.num_bins >= 1, f"num_bins must be at least 1, got {self.num_bins}")
+        check_num_bins(self.num_bins)
         check_scores(logits, target, from_logits=True)
         _check_size(logits)
         logits, target = logits.detach().cpu(), target.detach().cpu().long()

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup.errors import require
+from rankmixup.metrics.calibration import check_num_bins
 from rankmixup.posthoc.base import CALIBRATORS, CalibrationModule, Calibrator, Fitted, over_rows
 
 __all__ = ["HistogramBinning", "HistogramModule"]
@@ -59,7 +59,7 @@ class HistogramBinning(Calibrator):
     num_bins: int = 15
 
     def __post_init__(self) -> None:
-        require(self.num_bins >= 1, f"num_bins must be at least 1, got {self.num_bins}")
+        check_num_bins(self.num_bins)
 
     @property
     def _objective(self) -> str:

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rankmixup.errors import require
-from rankmixup.metrics.calibration import bin_top_label
+from rankmixup.metrics.calibration import bin_top_label, check_num_bins
 from rankmixup.posthoc.base import CALIBRATORS, CalibrationModule, Calibrator, Fitted, over_rows
 
 __all__ = ["TemperatureModule", "TemperatureScaling", "solve_temperature"]
@@ -54,7 +54,7 @@ class TemperatureScaling(Calibrator):
 
     def __post_init__(self) -> None:
         require(self.objective in ("nll", "ece-grid"), f"objective must be 'nll' or 'ece-grid', got {self.objective!r}")
-        require(self.num_bins >= 1, f"num_bins must be at least 1, got {self.num_bins}")
+        check_num_bins(self.num_bins)
 
     @property
     def _objective(self) -> str:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from rankmixup import random
 from rankmixup.errors import require
+from rankmixup.metrics.calibration import check_num_bins
 from rankmixup.metrics.ood import OODKind
 from rankmixup.metrics.uncertainty import metric_uncertainty
 from rankmixup.posthoc import CALIBRATORS, Calibrator, TemperatureScaling
@@ -110,7 +111,7 @@ def evaluate(
     """Metrics of test scores with intervals and noise floors, and of the same scores after calibration on `calibrate_on=(logits, labels)`.
 
     Tensors or numpy arrays; with `from_logits=False` all of them are probabilities. `ood` names scores of out-of-distribution samples
-    to be told from the test samples by `score`.
+    to be told from the test samples by `score`. `num_bins`, 1 to 10,000, are the bins of ECE and its kin, and of histogram binning.
 
     >>> import torch
     >>> report = evaluate(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
@@ -153,6 +154,7 @@ def evaluate_scores(
 ) -> Evaluation:
     """As `evaluate`, for scores that know what they are."""
     require(replicates >= 1, f"replicates must be at least 1, got {replicates}")
+    check_num_bins(num_bins)
     classes = test.scores.shape[1]
     calibrated, calibration = None, None
     if held_out is not None:
@@ -192,7 +194,9 @@ def _calibrator(name: str, objective: Objective, num_bins: int) -> Calibrator:
     if issubclass(kind, TemperatureScaling):
         return kind(objective, num_bins)
     require(objective == "nll", f"objective must be 'nll' for any calibrator but temperature, got {objective!r} for {name!r}")
-    return kind()
+    calibrator = kind()
+    calibrator.num_bins = num_bins
+    return calibrator
 
 
 def _entry(found: Any) -> dict[str, Any]:

@@ -112,6 +112,13 @@ class Rows:
         top = below.argmax(dim=1, keepdim=True)
         return odds.index_copy_(0, rows, -below.scatter_(1, top, -torch.inf).logsumexp(dim=1))
 
+    @property
+    def probabilities(self) -> Float[Tensor, "n K"]:
+        """All of them, which most figures do without."""
+        if not self.from_logits:
+            return self.scores.double()
+        return (self.scores - self.largest.unsqueeze(1)).exp_().mul_(self._scale.unsqueeze(1))
+
     @cached_property
     def right_probability(self) -> Float[Tensor, " n"]:
         return self._right * self._scale if self.from_logits else self.right_score

@@ -72,7 +72,8 @@ def paired_comparison(
 
 def _mean_differences(key: str, models: list[Samples], replicates: int, rng: torch.Generator) -> tuple[float, Tensor]:
     """Of each sample first, so that what two models share cancels to exactly 0."""
-    a, b = (torch.empty_like(samples.means[key]).index_copy_(0, samples.order, samples.means[key]) for samples in models)
+    columns = [samples.means[key].double() for samples in models]
+    a, b = (torch.empty_like(column).index_copy_(0, samples.order, column) for column, samples in zip(columns, models, strict=True))
     mean = (a - b).mean()
     deviation = (a - b - mean).float()
     draws = [weights @ deviation for weights in bootstrap_weights(len(deviation), replicates, rng)]
@@ -80,7 +81,7 @@ def _mean_differences(key: str, models: list[Samples], replicates: int, rng: tor
 
 
 def _ranked_differences(key: str, models: list[Samples], replicates: int, rng: torch.Generator) -> tuple[float, Tensor]:
-    every = torch.ones(1, len(models[0].confidence))
+    every = torch.ones(1, len(models[0]))
     value_a, value_b = (ranked_values(every, samples)[key].item() for samples in models)
     a, b = bootstrap(models, replicates, rng)
     return value_a - value_b, a.ranked[key] - b.ranked[key]

@@ -3,12 +3,12 @@
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rankmixup.errors import require
 
-__all__ = ["TieGroups", "confidence_groups", "confidence_odds", "odds_groups", "run_ends", "tie_groups", "tie_key"]
+__all__ = ["TieGroups", "confidence_groups", "confidence_odds", "last_of_ties", "odds_groups", "tie_groups", "tie_key"]
 
 
 class TieGroups(NamedTuple):
@@ -56,11 +56,12 @@ def tie_key(log_odds: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
     return log_odds.float()
 
 
-def run_ends(values: Float[Tensor, " N"]) -> Int[Tensor, " G"]:
-    """Last position of every run of equal values."""
-    last = torch.ones(len(values), dtype=torch.bool)
-    last[:-1] = values[1:] != values[:-1]
-    return last.nonzero().squeeze(1)
+def last_of_ties(log_odds: Float[Tensor, " N"]) -> Bool[Tensor, " N"]:
+    """Whether each of the sorted log-odds is the last of its ties."""
+    key = tie_key(log_odds)
+    last = torch.ones(len(key), dtype=torch.bool)
+    last[:-1] = key[1:] != key[:-1]
+    return last
 
 
 def confidence_groups(confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"]) -> TieGroups:

@@ -11,7 +11,7 @@ from torch import Tensor
 from rankmixup.errors import InvalidInput, require
 from rankmixup.metrics.rows import Rows
 
-__all__ = ["check_scores", "checked_rows", "over_rows", "probabilities", "ranked_label", "top_label"]
+__all__ = ["check_scores", "checked_rows", "over_rows", "ranked_label", "top_label"]
 
 T = TypeVar("T")
 
@@ -93,13 +93,6 @@ def _refuse_probabilities(part: Tensor, total: Tensor, start: int) -> NoReturn:
     require(smallest >= 0, f"probs must not be negative (logits, perhaps?), got {smallest:.6g}")
     row = int((total - 1).abs().argmax())
     raise InvalidInput(f"probs must sum to 1 in every row (logits, perhaps?), row {start + row} sums to {total[row]:.6g}")
-
-
-def probabilities(scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool) -> Float[Tensor, "N K"]:
-    """Checked probabilities, in float64."""
-    check_scores(scores, target, from_logits=from_logits)
-    scores = scores.double()
-    return scores.softmax(dim=1) if from_logits else scores
 
 
 def top_label(

@@ -12,7 +12,7 @@ likeliest population with sparse gaps (`noise ** 2`) and one that treats all bin
 that sit in a single large bin too seldom, the second the others too often (`studies/coverage.py`).
 Two corners are exact: the lower end is 0 unless the consistency test rejects calibration at 2.5 %; and the upper end reaches, up to
 twice the noise floor, as far as the least favourable population does: the one whose gaps are all the same number of standard
-errors, which by convexity hides the largest error behind a given observation. No error is larger than 1, and no interval reaches further.
+errors, which by convexity hides the largest error behind a given observation.
 """
 
 from collections.abc import Callable
@@ -41,6 +41,10 @@ class Inverted(NamedTuple):
     high: float
     centre: float
     """The value without its bias: that of a population whose samples show less than was observed as often as more."""
+
+    def at_most(self, largest: float) -> "Inverted":
+        """Cut off where no population's value can lie."""
+        return self._replace(high=min(self.high, largest), centre=min(self.centre, largest))
 
 
 def inverted_interval(
@@ -76,7 +80,7 @@ def inverted_interval(
     upper = max(upper, min(least_favourable, 2 * floor.mean), observed)
     centre = _last_accepted(thresholded, noise, statistic, observed, lowest, highest_shift, tail=0.5)
     lower = 0.0 if floor.p_value >= _TAIL else _first_accepted(thresholded, noise, statistic, observed, lowest, highest_shift)
-    return Inverted(observed, min(lower, observed), min(upper, 1.0), min(centre, 1.0))
+    return Inverted(observed, min(lower, observed), upper, centre)
 
 
 def scaled_interval(gap: Float[Tensor, " P"], noise: Float[Tensor, "R P"], statistic: Statistic, floor: NoiseFloor) -> Inverted:
@@ -95,7 +99,7 @@ def scaled_interval(gap: Float[Tensor, " P"], noise: Float[Tensor, "R P"], stati
     upper = max(upper, observed, min(observed + 1.96 * spread, 2 * floor.mean))
     centre = _last_accepted(scaled, noise, statistic, observed, 0.0, highest, tail=0.5)
     lower = 0.0 if floor.p_value >= _TAIL else _first_accepted(scaled, noise, statistic, observed, 0.0, highest)
-    return Inverted(observed, min(lower, observed), min(upper, 1.0), min(centre, 1.0))
+    return Inverted(observed, min(lower, observed), upper, centre)
 
 
 def _last_accepted(path: Path, noise: Tensor, statistic: Statistic, observed: float, low: float, high: float, tail: float = _TAIL) -> float:

@@ -72,9 +72,9 @@ _DENSE = 1 << 25
 
 
 def classwise_noise_floor(
-    parts: Iterable[Float[Tensor, "n K"]], samples: int, num_bins: int, replicates: int, rng: torch.Generator
+    parts: Iterable[Tensor], samples: int, num_bins: int, replicates: int, rng: torch.Generator
 ) -> Float[Tensor, " R"]:
-    """Summed classwise ECE of calibrated models: every label is drawn from its own row of probabilities, `samples` rows in all `parts`.
+    """Summed classwise ECE of calibrated models: every label is drawn from its own row of probabilities, `samples` rows `[n, K]` in all `parts`.
 
     Fewer than `replicates` values, never fewer than 100, come back where there are so many samples that all would take minutes.
     """
@@ -86,7 +86,7 @@ def classwise_noise_floor(
         dense = replicates * cells <= _DENSE or samples >= cells
         if len(expected) == 0:
             expected, counts = torch.zeros(cells, dtype=torch.float64), torch.zeros(replicates if dense else 0, cells)
-        for probs in part.split(max(1, 2_000_000 // max(classes, replicates))):
+        for probs in part.split(max(1, (1 << 20) // max(classes, replicates))):
             cell = bin_index(probs.flatten(), num_bins).view_as(probs) + torch.arange(classes) * num_bins
             expected.index_add_(0, cell.flatten(), probs.flatten())
             edges = probs.cumsum(dim=1)

@@ -55,7 +55,9 @@ class RankedSums:
 
     def __init__(self, samples: int, replicates: int):
         self.samples = samples
-        self.harmonic = cumulative(1 / torch.arange(1, samples + 1, dtype=torch.float64))
+        self.harmonic = torch.arange(samples + 1, dtype=torch.float64)
+        self.harmonic[1:].reciprocal_()
+        torch.cumsum(self.harmonic, dim=0, out=self.harmonic)
         self.below, self.wrong, self.area, self.wins = torch.zeros(4, replicates, dtype=torch.float64)
 
     def add(self, rows: slice, weights: Float[Tensor, "r n"], runs: WrongRuns) -> None:

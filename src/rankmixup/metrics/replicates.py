@@ -10,9 +10,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from rankmixup.metrics.calibration import Bins
 from rankmixup.metrics.inputs import checked_rows
 from rankmixup.metrics.ranked_replicates import RankedSums, WrongRuns
-from rankmixup.metrics.resampling import BLOCK, Cuts, block_draws, bootstrap_weights, cumulative, equal_mass, equal_width
+from rankmixup.metrics.resampling import BLOCK, Cuts, block_draws, bootstrap_weights, cumulative, equal_mass, equal_width, plain_cuts
+from rankmixup.metrics.rows import check_num_bins
 from rankmixup.metrics.ties import confidence_odds, last_of_ties
 
 __all__ = ["Bootstrap", "Samples", "bootstrap", "ranked_values", "read_samples", "sorted_samples"]
@@ -46,7 +48,7 @@ class Samples:
     @property
     def gap(self) -> Float[Tensor, " N"]:
         """Confidence minus correctness."""
-        return self.confidence - self.right.double()
+        return self.confidence - self.right.byte()
 
     @property
     def unanimous(self) -> bool:
@@ -56,15 +58,29 @@ class Samples:
     @cached_property
     def ks_cuts(self) -> Cuts:
         """Some ends of runs of confidences, evenly spread, and the one with the largest cumulative gap: enough for replicates of that."""
-        ends = self.last.nonzero().squeeze(1)
-        at = torch.linspace(0, len(ends) - 1, min(_KS_POINTS, len(ends)), dtype=torch.float64).round().long()
-        largest = self.gap.cumsum(0)[ends].abs().argmax()
-        place = ends[torch.cat([at, largest[None]]).unique()] + 1
-        return Cuts(place, place, torch.zeros(len(place), dtype=torch.float64))
+        total, ends = self.gap, int(self.last.sum())
+        largest = torch.cumsum(total, dim=0, out=total).abs_().masked_fill_(~self.last, -1).argmax()
+        at = torch.linspace(0, ends - 1, min(_KS_POINTS, ends), dtype=torch.float64).round().long()
+        at = at if ends == len(self) else self.last.nonzero().squeeze(1)[at]
+        return plain_cuts(torch.cat([at, largest[None]]).unique() + 1)
 
     def gaps(self, cuts: Cuts) -> Float[Tensor, " H"]:
         """Sum of the gaps between each cut and the next, over the number of samples."""
-        return cuts.at(cumulative(self.gap)).diff() / len(self)
+        confidence, right = self.before(cuts)
+        return (confidence - right).diff() / len(self)
+
+    def bins(self) -> Bins:
+        """Sums over equal-width bins."""
+        confidence, right = self.before(self.width)
+        return Bins(self.width.start.diff().double(), confidence.diff(), right.diff())
+
+    def before(self, cuts: Cuts) -> Float[Tensor, "2 P"]:
+        """Sums of confidence and of correctness before each cut."""
+        sums = torch.zeros(2, len(cuts.start), dtype=torch.float64)
+        for start, end in pairwise(self.blocks):
+            block = torch.stack([self.confidence[start:end], self.right[start:end].double()])
+            sums += cuts.at(cumulative(block), start)
+        return sums
 
 
 def sorted_samples(
@@ -78,8 +94,13 @@ def sorted_samples(
     confidence = confidence.detach().cpu().double()
     log_odds = confidence_odds(confidence) if log_odds is None else log_odds.detach().cpu()
     order = torch.from_numpy(np.argsort(log_odds.numpy()))  # torch's sort takes several times the memory
+    last = last_of_ties(log_odds[order])
+    del log_odds
     confidence, right = confidence[order], correct.detach().cpu().bool()[order]
-    last, last_of_confidence = last_of_ties(log_odds[order]), last_of_ties(confidence_odds(confidence))
+    last_of_confidence = last_of_ties(confidence_odds(confidence))
+    means = means or {}
+    for key in list(means):
+        means[key] = means[key].detach().cpu()[order]
     return Samples(
         confidence,
         right,
@@ -87,7 +108,7 @@ def sorted_samples(
         last_of_confidence,
         WrongRuns.of(right, last),
         _blocks(last),
-        {key: column.detach().cpu()[order] for key, column in (means or {}).items()},
+        means,
         equal_width(confidence, num_bins),
         equal_mass(last_of_confidence, num_bins),
     )
@@ -101,18 +122,28 @@ def _blocks(last: Tensor) -> list[int]:
     return places
 
 
-def read_samples(scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int, from_logits: bool) -> Samples:
-    """Check the scores and reduce them to a few columns."""
+def read_samples(
+    scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int, from_logits: bool, class_gaps: list[Tensor] | None = None
+) -> Samples:
+    """Check the scores and reduce them to a few columns; the `class_gaps` of each chunk of rows are added to the one in that list."""
+    check_num_bins(num_bins)
     top5 = scores.ndim == 2 and scores.shape[1] >= 5
-    parts = []
+    names = ("accuracy", *(("top5_accuracy",) if top5 else ()), "nll", "brier")
+    columns: dict[str, Tensor] = {}
+    filled = 0
     for rows in checked_rows(scores, target, from_logits=from_logits):
-        right = rows.right_within(1)
-        parts.append((rows.confidence, right, rows.log_odds, rows.right_within(5) if top5 else right, rows.nll, rows.brier))
-    confidence, right, log_odds, within5, nll, brier = (torch.cat(column) for column in zip(*parts, strict=True))
-    means = {"accuracy": right, "top5_accuracy": within5, "nll": nll, "brier": brier}
-    if not top5:
-        del means["top5_accuracy"]
-    return sorted_samples(confidence, right, num_bins, log_odds, means)
+        found = {"accuracy": rows.right_within(1), "nll": rows.nll, "brier": rows.brier, "confidence": rows.confidence}
+        found |= {"log_odds": rows.log_odds, **({"top5_accuracy": rows.right_within(5)} if top5 else {})}
+        # Into their place at once: joined in the end, the columns would be held twice.
+        columns = columns or {key: torch.empty(len(target), dtype=values.dtype) for key, values in found.items()}
+        for key, values in found.items():
+            columns[key][filled : filled + len(values)] = values
+        filled += len(rows.target)
+        if class_gaps is not None:
+            gaps = rows.class_gaps(num_bins)
+            class_gaps[:] = [class_gaps[0].add_(gaps) if class_gaps else gaps]
+    means = {key: columns.pop(key) for key in names}
+    return sorted_samples(columns.pop("confidence"), means["accuracy"], num_bins, columns.pop("log_odds"), means)
 
 
 @dataclass(frozen=True)
@@ -160,7 +191,7 @@ class _Sums:
     def block(self, start: int, end: int):
         """What adds the weights of some replicates of a block."""
         samples, place = self.samples, slice(start, end)
-        gap = (samples.confidence[place] - samples.right[place].double()).float()
+        gap = (samples.confidence[place] - samples.right[place].byte()).float()
         # Without their mean, columns lose nothing by being summed in single precision.
         centred = [(column[place].double() - self.centre[key]).float() for key, column in samples.means.items()]
         columns = torch.stack(centred, dim=1) if centred else gap.new_zeros(end - start, 0)
@@ -185,5 +216,6 @@ class _Sums:
 def ranked_values(drawn: Float[Tensor, "r N"], samples: Samples) -> dict[str, Tensor]:
     """AURC, E-AURC and AUROC of every replicate, with ties as in `rankmixup.metrics.selective`."""
     sums = RankedSums(len(samples), len(drawn))
-    sums.add(slice(0, len(drawn)), drawn, samples.wrong_runs)
+    for start, end in pairwise(samples.blocks):
+        sums.add(slice(0, len(drawn)), drawn[:, start:end], samples.wrong_runs.within(start, end))
     return sums.values()

@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rankmixup.errors import require
-from rankmixup.metrics.calibration import bin_index
+from rankmixup.metrics.rows import bin_edges, check_num_bins
 
-__all__ = ["BLOCK", "Cuts", "block_draws", "bootstrap_weights", "calibrated_draws", "cumulative", "equal_mass", "equal_width"]
+__all__ = ["BLOCK", "Cuts", "block_draws", "bootstrap_weights", "calibrated_draws", "cumulative", "equal_mass", "equal_width", "plain_cuts"]
 
 BLOCK = 1 << 17
 """Samples of a block."""
@@ -38,7 +38,9 @@ class Cuts(NamedTuple):
 
 def cumulative(values: Float[Tensor, "*r n"]) -> Float[Tensor, "*r m"]:
     """Sums of the first 0, 1, ..., n values."""
-    return torch.nn.functional.pad(values.cumsum(dim=-1), (1, 0))
+    sums = values.new_zeros(*values.shape[:-1], values.shape[-1] + 1)
+    torch.cumsum(values, dim=-1, out=sums[..., 1:])
+    return sums
 
 
 def _rows(samples: int, replicates: int) -> Iterator[slice]:
@@ -85,9 +87,14 @@ def equal_width(confidence: Float[Tensor, " N"], num_bins: int) -> Cuts:
     >>> equal_width(torch.tensor([0.4, 0.6, 0.7]), 2).start
     tensor([0, 1, 3])
     """
-    cuts = torch.bincount(bin_index(confidence, num_bins), minlength=num_bins).cumsum(0)
-    cuts = torch.nn.functional.pad(cuts, (1, 0))
-    return Cuts(cuts, cuts, torch.zeros(len(cuts), dtype=torch.float64))
+    check_num_bins(num_bins)
+    inner = torch.searchsorted(confidence, bin_edges(num_bins, confidence), right=True)
+    return plain_cuts(torch.nn.functional.pad(torch.nn.functional.pad(inner, (1, 0)), (0, 1), value=len(confidence)))
+
+
+def plain_cuts(place: Int[Tensor, " P"]) -> Cuts:
+    """Cuts that part no ties."""
+    return Cuts(place, place, torch.zeros(len(place), dtype=torch.float64))
 
 
 def equal_mass(last: Bool[Tensor, " N"], num_bins: int) -> Cuts:

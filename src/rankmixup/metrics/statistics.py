@@ -6,7 +6,7 @@ from torch import Tensor
 from rankmixup.metrics.intervals import Inverted, Statistic, inverted_interval
 from rankmixup.metrics.noise_floor import NoiseFloor, calibrated_gaps, noise_floor
 from rankmixup.metrics.replicates import Bootstrap, Samples
-from rankmixup.metrics.resampling import Cuts, cumulative
+from rankmixup.metrics.resampling import Cuts
 
 __all__ = ["GAP_KEYS", "bin_statistics", "gap_floor", "gap_interval"]
 
@@ -18,7 +18,7 @@ def bin_statistics(samples: Samples) -> dict[str, Statistic]:
     """Every error in `GAP_KEYS` from gaps `[..., H]` times the share of their bin; shares and confidences stay as observed."""
     count = samples.width.start.diff().double()
     share = count / count.sum()
-    mean_confidence = samples.width.at(cumulative(samples.confidence)).diff() / count.clamp(min=1)
+    mean_confidence = samples.before(samples.width)[0].diff() / count.clamp(min=1)
     filled = torch.where(share > 0, share, 1.0)
 
     def absolute(gap: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ def gap_interval(samples: Samples, key: str, draws: Bootstrap, floor: NoiseFloor
     noise = (draws.mass if key == "aece" else draws.width) - gap
     if key == "ue":  # underconfidence is overconfidence with the sign of the gaps turned
         gap, noise, key = -gap, -noise, "oe"
-    return inverted_interval(gap, noise, bin_statistics(samples)[key], floor, signed=key == "oe")
+    return inverted_interval(gap, noise, bin_statistics(samples)[key], floor, signed=key == "oe").at_most(1.0)
 
 
 def _cuts(samples: Samples, key: str) -> Cuts:

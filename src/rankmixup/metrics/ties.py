@@ -76,4 +76,4 @@ def odds_groups(log_odds: Float[Tensor, " N"], correct: Float[Tensor, " N"]) -> 
 
 def confidence_odds(confidence: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
     """Log-odds of confidences alone: infinite at 1, and above it, where a row of probabilities does not quite sum to 1."""
-    return confidence.double().clamp(max=1).logit()
+    return confidence.double().clamp(max=1).logit_()

@@ -14,10 +14,9 @@ from rankmixup.metrics.inputs import checked_rows
 from rankmixup.metrics.intervals import scaled_interval
 from rankmixup.metrics.noise_floor import NoiseFloor, classwise_noise_floor, ece_noise_floor, noise_floor
 from rankmixup.metrics.replicates import Bootstrap, Samples, bootstrap, read_samples, sorted_samples
-from rankmixup.metrics.resampling import cumulative
 from rankmixup.metrics.significance import Comparison, Interval, holm, mcnemar, over_seeds, paired_comparison
 from rankmixup.metrics.statistics import GAP_KEYS, gap_interval
-from rankmixup.metrics.suite import all_metrics
+from rankmixup.metrics.suite import values_of
 
 __all__ = [
     "CALIBRATED",
@@ -73,8 +72,9 @@ def metric_uncertainty(
     verdict is never "not distinguishable from calibrated" but "rests on a bin of 3 samples".
     An interval may reach down to 0 beside the verdict "miscalibrated": it cuts 2.5 % off each side, the test 5 % off one.
     """
-    samples = read_samples(scores, target, num_bins=num_bins, from_logits=from_logits)
-    values = all_metrics(scores, target, num_bins=num_bins, from_logits=from_logits)
+    class_gaps: list[Tensor] = []
+    samples = read_samples(scores, target, num_bins=num_bins, from_logits=from_logits, class_gaps=class_gaps)
+    values = values_of(samples, class_gaps)
     (draws,) = bootstrap([samples], replicates, rng)
     floors = error_floors(samples, values, replicates, rng)
     parts = (rows.probabilities.cpu() for rows in checked_rows(scores, target, from_logits=from_logits))
@@ -84,7 +84,7 @@ def metric_uncertainty(
             floors[key] = noise_floor(classwise / scale, value)
     ends = {key: _wilson(column) if key.endswith("accuracy") else _percentiles(draws.means[key]) for key, column in samples.means.items()}
     if not samples.unanimous:
-        ends |= {key: _percentiles(draw) for key, draw in draws.ranked.items()} | _error_intervals(samples, draws, floors)
+        ends |= {key: _percentiles(draw) for key, draw in draws.ranked.items()} | _error_intervals(samples, draws, floors, values)
     found = {key: _uncertain(value, *ends.get(key, (None, None)), floors.get(key)) for key, value in values.items() if value is not None}
     count = samples.width.start.diff()
     deciding = int(count[(samples.gaps(samples.width).abs() / count.clamp(min=1)).argmax()])
@@ -145,9 +145,14 @@ def _percentiles(values: Tensor) -> tuple[float | None, float | None]:
     return low, high
 
 
-def _error_intervals(samples: Samples, draws: Bootstrap, floors: dict[str, NoiseFloor]) -> dict[str, tuple[float | None, float | None]]:
+def _error_intervals(
+    samples: Samples, draws: Bootstrap, floors: dict[str, NoiseFloor], values: dict[str, float | None]
+) -> dict[str, tuple[float | None, float | None]]:
     found = {key: gap_interval(samples, key, draws, floors[key]) for key in GAP_KEYS}
     found["debiased_ece"] = found["ece_l2"]
-    gap = samples.ks_cuts.at(cumulative(samples.gap)) / len(samples)
-    found["ks"] = scaled_interval(gap, draws.cumulative - gap, lambda gap: gap.abs().amax(dim=-1), floors["ks"])
-    return {key: (interval.low, interval.high) for key, interval in found.items()}
+    confidence, right = samples.before(samples.ks_cuts)
+    gap = (confidence - right) / len(samples)
+    found["ks"] = scaled_interval(gap, draws.cumulative - gap, lambda gap: gap.abs().amax(dim=-1), floors["ks"]).at_most(1.0)
+    # What was observed is within its interval; the two are summed in another order and may differ by a rounding error.
+    observed = {key: interval.value if values[key] is None else values[key] or 0.0 for key, interval in found.items()}
+    return {key: (min(found[key].low, value), max(found[key].high, value)) for key, value in observed.items()}

@@ -25,15 +25,16 @@ def test_floors_are_what_calibrated_models_show(rng):
     assert ece_noise_floor(confidence, 0.0, rng).mean == pytest.approx(found["ece"].floor.mean, rel=0.1)
 
 
-def test_classwise_floor_draws_labels_from_the_probabilities(rng):
+@pytest.mark.parametrize(("num_bins", "cells"), [(5, 1 << 25), (50, 0)], ids=["every cell", "cells with labels"])
+def test_classwise_floor_draws_labels_from_the_probabilities(num_bins, cells, rng, monkeypatch):
     probs, _ = random_probs(120, 3, rng, sharpness=1.0)
     values = []
     for _ in range(200):
         label = torch.multinomial(probs, 1, generator=rng).squeeze(1)
-        values.append(repeated(probs, label, torch.ones(120), 5)["classwise_ece_sum"])
+        values.append(repeated(probs, label, torch.ones(120), num_bins)["classwise_ece_sum"])
     expected = torch.tensor(values, dtype=torch.float64)
-    edges = torch.linspace(0, 1, 6, dtype=torch.float64)[1:-1]
-    floor = classwise_noise_floor(probs, lambda part: torch.bucketize(part, edges), 5, 1000, rng)
+    monkeypatch.setattr("rankmixup.metrics.noise_floor._DENSE", cells)
+    floor = classwise_noise_floor(probs.split(50), 120, num_bins, 1000, rng)
     error = (expected.var() / len(expected) + floor.var() / len(floor)).sqrt()
     assert abs(floor.mean() - expected.mean()) < 4 * error
     assert floor.std().item() == pytest.approx(expected.std().item(), rel=0.3)

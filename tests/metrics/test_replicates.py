@@ -46,7 +46,7 @@ def test_statistics_of_the_observed_gaps_are_the_metrics(rng):
     samples = read_samples(probs, target, num_bins=15, from_logits=False)
     expected = repeated(probs, target, torch.ones(200), 15)
     for key, statistic in bin_statistics(samples).items():
-        assign = samples.mass if key == "aece" else samples.width
-        assert statistic(samples.gap @ assign / 200).item() == pytest.approx(expected[key], abs=1e-9), key
+        gaps = samples.gaps(samples.mass if key == "aece" else samples.width)
+        assert statistic(gaps).item() == pytest.approx(expected[key], abs=1e-9), key
     for key, value in ranked_values(torch.ones(1, 200), samples).items():
         assert value.item() == pytest.approx(expected[key], abs=1e-9), key

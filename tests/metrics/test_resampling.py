@@ -3,8 +3,9 @@ import torch
 
 from rankmixup import random
 from rankmixup.errors import InvalidInput
-from rankmixup.metrics import adaptive_calibration_error
-from rankmixup.metrics.resampling import bootstrap_weights, calibrated_draws, equal_mass, equal_width
+from rankmixup.metrics import adaptive_calibration_error, expected_calibration_error
+from rankmixup.metrics.resampling import block_draws, bootstrap_weights, calibrated_draws, cumulative, equal_mass, equal_width
+from rankmixup.metrics.ties import confidence_odds, last_of_ties
 from tests.oracles.metrics import random_probs
 
 
@@ -33,16 +34,29 @@ def test_calibrated_models_are_right_as_often_as_they_say(rng):
     torch.testing.assert_close(share, confidence, atol=5 * 0.5 / 200_000**0.5, rtol=0)
 
 
-def test_shares_add_up_and_give_the_adaptive_error(rng):
+@pytest.mark.parametrize("ties", [False, True])
+def test_cuts_give_the_errors(ties, rng):
     probs, target = random_probs(101, 4, rng)
-    probs = (probs * 10).round() / 10  # ties
-    probs = probs / probs.sum(dim=1, keepdim=True)
+    if ties:
+        probs = (probs * 10).round() + 1
+        probs = probs / probs.sum(dim=1, keepdim=True)
     confidence, order = probs.amax(dim=1).sort()
-    correct = (probs.argmax(dim=1) == target).double()[order]
-    for shares in (equal_width(confidence, 15), equal_mass(confidence, 15)):
-        torch.testing.assert_close(shares.sum(dim=1), torch.ones(101, dtype=torch.float64))
-    error = ((confidence - correct) @ equal_mass(confidence, 15)).abs().sum() / 101
-    torch.testing.assert_close(error, adaptive_calibration_error(probs, target))
+    gap = confidence - (probs.argmax(dim=1) == target).double()[order]
+    mass = equal_mass(last_of_ties(confidence_odds(confidence)), 15)
+    for cuts, expected in ((equal_width(confidence, 15), expected_calibration_error), (mass, adaptive_calibration_error)):
+        error = cuts.at(cumulative(gap)).diff().abs().sum() / 101
+        torch.testing.assert_close(error, expected(probs, target))
+        # Block by block it is the same.
+        blocks = sum(cuts.at(cumulative(gap[first : first + 30]), first) for first in range(0, 101, 30))
+        torch.testing.assert_close(blocks, cuts.at(cumulative(gap)))
+
+
+def test_blocks_share_the_draws_as_a_multinomial_does(rng):
+    drawn = block_draws([10, 30, 60], 20_000, rng)
+    assert (drawn.sum(dim=1) == 100).all()
+    share = torch.tensor([0.1, 0.3, 0.6], dtype=torch.float64)
+    torch.testing.assert_close(drawn.double().mean(dim=0), 100 * share, rtol=0, atol=5 * 5 / 20_000**0.5)
+    torch.testing.assert_close(drawn.double().var(dim=0), 100 * share * (1 - share), rtol=0.06, atol=0)
 
 
 def test_replicates_must_be_positive():

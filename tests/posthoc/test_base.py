@@ -5,9 +5,12 @@ import warnings
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from rankmixup import functional as F
+from rankmixup import random
 from rankmixup.errors import InvalidInput
 from rankmixup.posthoc import CALIBRATORS, Calibrator, FitReport
 
@@ -60,6 +63,22 @@ def test_the_module_is_its_twin(name, dtype, rng):
         torch.testing.assert_close(module(new), out, rtol=0, atol=1e-6)
         assert not list(module.parameters())
     torch.testing.assert_close(fitted.predict_proba(new), out.softmax(1))
+
+
+@EVERY
+@given(seed=st.integers(0, 2**20), factor=st.sampled_from([1.0, 8.0]))
+@settings(max_examples=10)
+def test_the_module_gives_the_same_behind_a_network_of_any_precision(name, seed, factor):
+    """`nn.Sequential(network, module).float()` must not round the steps of a map that was fitted in float64."""
+    rng = random.stream(seed, "precision")
+    logits, target = overconfident(rng, 400)
+    logits = factor * logits  # most confidences round to 1 in float32
+    fitted = fit_quietly(CALIBRATORS[name](), logits, target)
+    for network, dtype in ((nn.Sequential(fitted.module()).float(), torch.float32), (nn.Sequential(fitted.module()).half(), torch.float16)):
+        new = logits.to(dtype)
+        found, expected = network(new), fitted.transform(new.double())
+        assert found.dtype == dtype
+        torch.testing.assert_close(found.double(), expected, rtol=4 * torch.finfo(dtype).eps, atol=20 * torch.finfo(dtype).eps)
 
 
 @EVERY

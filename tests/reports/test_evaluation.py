@@ -137,3 +137,10 @@ def test_held_out_scores_must_have_the_same_classes(rng):
     logits, labels = overconfident(rng)
     with pytest.raises(InvalidInput, match="held-out and test scores must have the same number of classes, got 3 and 5"):
         evaluate_scores(Scores(logits, labels), Scores(logits[:, :3], labels.clamp(max=2)), **FEW)
+
+
+def test_num_bins_are_those_of_histogram_binning(rng):
+    logits, labels = overconfident(rng)
+    for num_bins in (2, 20):
+        report = rm.evaluate(logits, labels, calibrate_on=overconfident(rng), calibrate_with="histogram", num_bins=num_bins, **FEW)
+        assert len(report.calibration["parameters"]["values"]) == num_bins

@@ -29,11 +29,6 @@ Columns = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_beha
 OptionalPath = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(optional)")]
 
 
-MOST_REPLICATES = 1_000_000
-MOST_BINS = 1000
-"""More take hours or all memory, and tell nothing more."""
-
-
 @dataclass(kw_only=True)
 class Sampling:
     """Options of every command that reads scores and resamples them."""
@@ -51,6 +46,8 @@ class Sampling:
 
     def check(self, *files: Path | str | None) -> None:
         """Refuse what no metric can be computed with; `files` are all that are read."""
+        from rankmixup.metrics.resampling import MOST_REPLICATES
+
         require(1 <= self.replicates <= MOST_REPLICATES, f"--replicates must be in 1..{MOST_REPLICATES}, got {self.replicates}")
         named = self.label_column is not None or bool(self.columns)
         require(not named or any(map(_is_csv, files)), "--label-column and --columns must go with a csv file, got none")
@@ -74,6 +71,8 @@ class Metrics(Sampling):
 
     def check(self, *files: Path | str | None) -> None:
         """As above, and what no bins can be made of."""
+        from rankmixup.metrics.rows import MOST_BINS
+
         super().check(*files)
         require(1 <= self.num_bins <= MOST_BINS, f"--num-bins must be in 1..{MOST_BINS}, got {self.num_bins}")
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from rankmixup.errors import require, require_choice
 from rankmixup.metrics.inputs import top_label
 from rankmixup.metrics.rows import bin_index, check_num_bins
-from rankmixup.metrics.ties import TieGroups, tie_groups
+from rankmixup.metrics.ties import TieGroups, confidence_groups
 
 __all__ = [
     "Bins",
@@ -192,7 +192,7 @@ def ks_calibration_error(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"],
     >>> round(ks_calibration_error(probs, torch.tensor([0, 1, 1])).item(), 4)  # (0.6 + 0.8 - 0) / 3
     0.4667
     """
-    return ks_from_groups(tie_groups(*top_label(probs, target, from_logits=from_logits)))
+    return ks_from_groups(confidence_groups(*top_label(probs, target, from_logits=from_logits)))
 
 
 def ks_from_groups(groups: TieGroups) -> Float[Tensor, ""]:
@@ -227,7 +227,7 @@ def adaptive_from_top_label(
     """Adaptive ECE of confidences and correctness."""
     check_edges(edges)
     if edges == "mass":
-        return adaptive_from_groups(tie_groups(confidence, correct), num_bins)
+        return adaptive_from_groups(confidence_groups(confidence, correct), num_bins)
     check_num_bins(num_bins)
     return _release_adaptive(confidence, correct, num_bins)
 

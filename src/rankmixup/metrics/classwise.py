@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rankmixup.errors import require_choice
 from rankmixup.metrics.calibration import check_num_bins
-from rankmixup.metrics.inputs import over_rows
+from rankmixup.metrics.inputs import checked_rows
 
 __all__ = ["classwise_calibration_error", "classwise_from_gaps"]
 
@@ -48,7 +48,8 @@ def check_aggregate(aggregate: str) -> None:
 
 def class_gaps(scores: Tensor, target: Tensor, num_bins: int, *, from_logits: bool) -> Float[Tensor, "K H"]:
     """Sum of probability minus label for each class and bin; adds up over batches and processes."""
-    return torch.stack(over_rows(lambda rows: rows.class_gaps(num_bins), scores, target, from_logits=from_logits)).sum(dim=0)
+    gaps = (rows.class_gaps(num_bins) for rows in checked_rows(scores, target, from_logits=from_logits))
+    return sum(gaps, start=torch.zeros(()))  # one by one: each is as large as all classes times all bins
 
 
 def classwise_from_gaps(gaps: Float[Tensor, "K H"], samples: int, aggregate: Aggregate) -> Float[Tensor, ""]:

@@ -12,38 +12,41 @@ from rankmixup.errors import InvalidInput, require, require_flag
 from rankmixup.metrics.rows import Rows
 from rankmixup.ops import as_tensor, check_floats, check_same_device, class_indices
 
-__all__ = ["check_scores", "checked_rows", "over_rows", "probabilities", "top_label"]
+__all__ = ["check_scores", "checked_rows", "over_rows", "ranked_label", "top_label"]
 
 T = TypeVar("T")
 
 _SUM_TOLERANCE = 1e-3
 """How far a row of probabilities may be from 1: half-precision softmaxes over many classes reach about this."""
 
-_CHUNK = 1 << 21
+_CHUNK = 1 << 18
 """Scores in one chunk: small enough to stay in cache while it is checked and used, large enough to hide Python."""
 
 
-def over_rows(figures: Callable[[Rows], T], scores: Tensor, target: Tensor, *, from_logits: bool) -> list[T]:
-    """What `figures` makes of each chunk of rows, in order; each is checked just before, while it is read into the cache anyway.
+def checked_rows(scores: Tensor, target: Tensor, *, from_logits: bool) -> Iterator[Rows]:
+    """Chunks of rows in order; each is checked just before, while it is read into the cache anyway.
 
-    Refuses, in one sentence, scores and labels from which no right number can be computed.
+    Refuses, in one sentence, scores and labels from which no right number can be computed. What all rows together may not be is
+    known when the last one has been read.
     """
     scores, target = _check_shapes(scores, target, from_logits)
     scores, target = scores.detach(), target.detach().long()
     size = max(1, _CHUNK // scores.shape[1])
-
-    def one(start: int) -> tuple[bool, T]:
+    look_like_probs = True
+    for start in range(0, len(scores), size):
         part = scores[start : start + size]
-        part = part.to(torch.promote_types(part.dtype, torch.float32)).contiguous()  # transposed scores are not
-        looks_like_probs = _check_part(part, start, from_logits)
-        return looks_like_probs, figures(Rows(part, target[start : start + size], from_logits))
-
-    results = [one(start) for start in range(0, len(scores), size)]
-    if from_logits and all(looks_like_probs for looks_like_probs, _ in results):
+        part = part.to(torch.promote_types(part.dtype, torch.float32)).contiguous()  # half precision is slow, transposed scores slower
+        look_like_probs = _check_part(part, start, from_logits) and look_like_probs
+        yield Rows(part, target[start : start + size], from_logits)
+    if from_logits and look_like_probs:
         # Rows of a single 1 among zeros are as likely logits written by hand.
         one_hot = bool(((scores == 0) | (scores == 1)).all())
         require(one_hot, "logits must not be probabilities, but every row lies in [0, 1] and sums to 1")
-    return [figure for _, figure in results]
+
+
+def over_rows(figures: Callable[[Rows], T], scores: Tensor, target: Tensor, *, from_logits: bool) -> list[T]:
+    """What `figures` makes of each chunk of `checked_rows`."""
+    return [figures(rows) for rows in checked_rows(scores, target, from_logits=from_logits)]
 
 
 def _check_part(part: Tensor, start: int, from_logits: bool) -> bool:
@@ -57,13 +60,6 @@ def _check_part(part: Tensor, start: int, from_logits: bool) -> bool:
     if not math.isfinite(low + high):
         _require_finite(part, start, "logits")
     return probs
-
-
-def checked_rows(scores: Tensor, target: Tensor, *, from_logits: bool) -> Iterator[Rows]:
-    """The chunks of rows themselves, all of them checked before the first is given out."""
-    rows = over_rows(lambda rows: rows, scores, target, from_logits=from_logits)[::-1]
-    while rows:
-        yield rows.pop()  # not kept: whatever it computes it remembers
 
 
 def check_scores(scores: Tensor, target: Tensor, *, from_logits: bool) -> None:
@@ -98,14 +94,6 @@ def _refuse_probabilities(part: Tensor, total: Tensor, start: int) -> NoReturn:
     raise InvalidInput(f"probs must sum to 1 in every row (logits, perhaps?), row {start + row} sums to {total[row]:.6g}")
 
 
-def probabilities(scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool) -> Float[Tensor, "N K"]:
-    """Checked probabilities, in float32 or better."""
-    check_scores(scores, target, from_logits=from_logits)
-    scores = as_tensor("scores", scores)
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    return scores.softmax(dim=1) if from_logits else scores
-
-
 def top_label(
     scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool
 ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
@@ -114,8 +102,17 @@ def top_label(
     The prediction is the first of the largest scores.
 
     >>> top_label(torch.tensor([[0.8, 0.2], [0.5, 0.5]]), torch.tensor([0, 1]), from_logits=False)
-    (tensor([0.8000, 0.5000]), tensor([1., 0.]))
+    (tensor([0.8000, 0.5000], dtype=torch.float64), tensor([1., 0.], dtype=torch.float64))
     """
     pairs = over_rows(lambda rows: (rows.confidence, rows.right_within(1)), scores, target, from_logits=from_logits)
     confidence, right = (torch.cat(column) for column in zip(*pairs, strict=True))
-    return confidence, right.to(confidence.dtype)
+    return confidence, right.double()
+
+
+def ranked_label(
+    scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool
+) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
+    """As `top_label`, with the log-odds of each confidence in its place: they have an order where confidences round to 1."""
+    pairs = over_rows(lambda rows: (rows.log_odds, rows.right_within(1)), scores, target, from_logits=from_logits)
+    log_odds, right = (torch.cat(column) for column in zip(*pairs, strict=True))
+    return log_odds, right.double()

@@ -42,6 +42,10 @@ class Inverted(NamedTuple):
     centre: float
     """The value without its bias: that of a population whose samples show less than was observed as often as more."""
 
+    def at_most(self, largest: float) -> "Inverted":
+        """Cut off where no population's value can lie."""
+        return self._replace(high=min(self.high, largest), centre=min(self.centre, largest))
+
 
 def inverted_interval(
     gap: Float[Tensor, " H"], noise: Float[Tensor, "R H"], statistic: Statistic, floor: NoiseFloor, *, signed: bool = False

@@ -3,13 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
+import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from rankmixup.metrics.calibration import Bins
 from rankmixup.metrics.inputs import checked_rows
-from rankmixup.metrics.resampling import bootstrap_weights, equal_mass, equal_width
+from rankmixup.metrics.ranked_replicates import RankedSums, WrongRuns
+from rankmixup.metrics.resampling import BLOCK, Cuts, block_draws, bootstrap_weights, cumulative, equal_mass, equal_width, plain_cuts
+from rankmixup.metrics.rows import check_num_bins
+from rankmixup.metrics.ties import confidence_odds, last_of_ties
 from rankmixup.ops import as_tensor
 
 __all__ = ["Bootstrap", "Samples", "bootstrap", "ranked_values", "read_samples", "sorted_samples"]
@@ -23,71 +29,123 @@ class Samples:
     """What every metric but the classwise ones needs of one model's scores, in order of confidence."""
 
     confidence: Float[Tensor, " N"]
-    correct: Float[Tensor, " N"]
+    right: Bool[Tensor, " N"]
     order: Int[Tensor, " N"]
     """Where each of the sorted samples stood before."""
+    last: Bool[Tensor, " N"]
+    """Whether each is the last of equal confidences."""
+    wrong_runs: WrongRuns
+    """The runs of equal log-odds with a wrong prediction among them."""
+    blocks: list[int]
+    """Where blocks of samples begin, and the end of the last; none parts equal log-odds."""
     means: dict[str, Tensor]
     """Metrics that are the mean of a column."""
-    width: Float[Tensor, "N H"]
-    """Share of each sample in each equal-width bin."""
-    mass: Float[Tensor, "N H"]
-    """Share of each sample in each bin of equal mass."""
+    width: Cuts
+    mass: Cuts
+
+    def __len__(self) -> int:
+        return len(self.confidence)
 
     @property
     def gap(self) -> Float[Tensor, " N"]:
         """Confidence minus correctness."""
-        return self.confidence - self.correct
+        return self.confidence - self.right.byte()
 
     @property
     def unanimous(self) -> bool:
         """Whether all predictions are right or all wrong: the bootstrap then cannot tell how often they are."""
-        return bool((self.correct == self.correct[0]).all())
+        return bool((self.right == self.right[0]).all())
 
     @cached_property
-    def ends(self) -> Int[Tensor, " G"]:
-        """Last position of every run of equal confidences."""
-        last = torch.ones(len(self.confidence), dtype=torch.bool)
-        last[:-1] = self.confidence[1:] != self.confidence[:-1]
-        return last.nonzero().squeeze(1)
+    def ks_cuts(self) -> Cuts:
+        """Some ends of runs of confidences, evenly spread, and the one with the largest cumulative gap: enough for replicates of that."""
+        total, ends = self.gap, int(self.last.sum())
+        largest = torch.cumsum(total, dim=0, out=total).abs_().masked_fill_(~self.last, -1).argmax()
+        at = torch.linspace(0, ends - 1, min(_KS_POINTS, ends), dtype=torch.float64).round().long()
+        at = at if ends == len(self) else self.last.nonzero().squeeze(1)[at]
+        return plain_cuts(torch.cat([at, largest[None]]).unique() + 1)
 
-    @cached_property
-    def harmonic(self) -> Float[Tensor, " M"]:
-        """Sums of 1 / k over k = 1..n, for n = 0..N."""
-        inverse = 1 / torch.arange(1, len(self.confidence) + 1, dtype=torch.float64)
-        return torch.cat([inverse[:0].new_zeros(1), inverse.cumsum(0)])
+    def gaps(self, cuts: Cuts) -> Float[Tensor, " H"]:
+        """Sum of the gaps between each cut and the next, over the number of samples."""
+        confidence, right = self.before(cuts)
+        return (confidence - right).diff() / len(self)
 
-    @cached_property
-    def ks_points(self) -> Int[Tensor, " P"]:
-        """Some of the ends, evenly spread, and the one with the largest cumulative gap: enough for replicates of that largest."""
-        at = torch.linspace(0, len(self.ends) - 1, min(_KS_POINTS, len(self.ends)), dtype=torch.float64).round().long()
-        largest = self.gap.cumsum(0)[self.ends].abs().argmax()
-        return self.ends[torch.cat([at, largest[None]]).unique()]
+    def bins(self) -> Bins:
+        """Sums over equal-width bins."""
+        confidence, right = self.before(self.width)
+        return Bins(self.width.start.diff().double(), confidence.diff(), right.diff())
+
+    def before(self, cuts: Cuts) -> Float[Tensor, "2 P"]:
+        """Sums of confidence and of correctness before each cut."""
+        sums = torch.zeros(2, len(cuts.start), dtype=torch.float64)
+        for start, end in pairwise(self.blocks):
+            block = torch.stack([self.confidence[start:end], self.right[start:end].double()])
+            sums += cuts.at(cumulative(block), start)
+        return sums
 
 
 def sorted_samples(
-    confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"], num_bins: int, means: dict[str, Tensor] | None = None
+    confidence: Float[Tensor, " N"],
+    correct: Float[Tensor, " N"] | Bool[Tensor, " N"],
+    num_bins: int,
+    log_odds: Float[Tensor, " N"] | None = None,
+    means: dict[str, Tensor] | None = None,
 ) -> Samples:
     """Samples from the confidence and correctness of predictions, and from columns whose means are metrics."""
-    # Bins are cut in the scores' own precision: in another one, an edge may round to the other side of a sample on it.
-    confidence, order = confidence.detach().cpu().sort()
-    means = {key: column.detach().cpu().double()[order] for key, column in (means or {}).items()}
-    width, mass = equal_width(confidence, num_bins), equal_mass(confidence, num_bins)
-    return Samples(confidence.double(), correct.detach().cpu().double()[order], order, means, width, mass)
+    confidence = confidence.detach().cpu().double()
+    log_odds = confidence_odds(confidence) if log_odds is None else log_odds.detach().cpu()
+    order = torch.from_numpy(np.argsort(log_odds.numpy()))  # torch's sort takes several times the memory
+    last = last_of_ties(log_odds[order])
+    del log_odds
+    confidence, right = confidence[order], correct.detach().cpu().bool()[order]
+    last_of_confidence = last_of_ties(confidence_odds(confidence))
+    means = means or {}
+    for key in list(means):
+        means[key] = means[key].detach().cpu()[order]
+    return Samples(
+        confidence,
+        right,
+        order,
+        last_of_confidence,
+        WrongRuns.of(right, last),
+        _blocks(last),
+        means,
+        equal_width(confidence, num_bins),
+        equal_mass(last_of_confidence, num_bins),
+    )
 
 
-def read_samples(scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int, from_logits: bool) -> Samples:
-    """Check the scores and reduce them to a few columns."""
+def _blocks(last: Tensor) -> list[int]:
+    places = [0]
+    while places[-1] < len(last):
+        place = min(places[-1] + BLOCK, len(last))
+        places.append(place if last[place - 1] else place + int(last[place:].to(torch.uint8).argmax()) + 1)
+    return places
+
+
+def read_samples(
+    scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int, from_logits: bool, class_gaps: list[Tensor] | None = None
+) -> Samples:
+    """Check the scores and reduce them to a few columns; the `class_gaps` of each chunk of rows are added to the one in that list."""
+    check_num_bins(num_bins)
     scores = as_tensor("scores", scores)
     top5 = scores.ndim == 2 and scores.shape[1] >= 5
-    parts = []
+    names = ("accuracy", *(("top5_accuracy",) if top5 else ()), "nll", "brier")
+    columns: dict[str, Tensor] = {}
+    filled = 0
     for rows in checked_rows(scores, target, from_logits=from_logits):
-        right = rows.right_within(1)
-        parts.append((rows.confidence, right, rows.right_within(5) if top5 else right, rows.nll, rows.brier))
-    confidence, right, within5, nll, brier = (torch.cat(column) for column in zip(*parts, strict=True))
-    means = {"accuracy": right, "top5_accuracy": within5, "nll": nll, "brier": brier}
-    if not top5:
-        del means["top5_accuracy"]
-    return sorted_samples(confidence, right.double(), num_bins, means)
+        found = {"accuracy": rows.right_within(1), "nll": rows.nll, "brier": rows.brier, "confidence": rows.confidence}
+        found |= {"log_odds": rows.log_odds, **({"top5_accuracy": rows.right_within(5)} if top5 else {})}
+        # Into their place at once: joined in the end, the columns would be held twice.
+        columns = columns or {key: torch.empty(len(target), dtype=values.dtype) for key, values in found.items()}
+        for key, values in found.items():
+            columns[key][filled : filled + len(values)] = values
+        filled += len(rows.target)
+        if class_gaps is not None:
+            gaps = rows.class_gaps(num_bins)
+            class_gaps[:] = [class_gaps[0].add_(gaps) if class_gaps else gaps]
+    means = {key: columns.pop(key) for key in names}
+    return sorted_samples(columns.pop("confidence"), means["accuracy"], num_bins, columns.pop("log_odds"), means)
 
 
 @dataclass(frozen=True)
@@ -102,52 +160,64 @@ class Bootstrap:
 
 
 def bootstrap(models: Sequence[Samples], replicates: int, rng: torch.Generator, *, ranked: bool = True) -> list[Bootstrap]:
-    """The same replicates of the same samples for every model; without `ranked`, only what needs no cumulative sums."""
-    size = len(models[0].confidence)
-    columns = []
-    for samples in models:
-        per_bin = torch.cat([samples.width, samples.mass], dim=1) * samples.gap[:, None]
+    """The same replicates of the same samples for every model; without `ranked`, only what needs no ranks."""
+    size = len(models[0])
+    # Which sample of one model a weight falls on is arbitrary; that two models get it for the same one is not.
+    together = len(models) > 1
+    blocks = [0, size] if together else models[0].blocks
+    sums = [_Sums(samples, replicates, ranked) for samples in models]
+    draws = None if len(blocks) == 2 else block_draws([end - start for start, end in pairwise(blocks)], replicates, rng)
+    for block, (start, end) in enumerate(pairwise(blocks)):
+        parts = [each.block(start, end) for each in sums]
+        first = 0
+        for weights in bootstrap_weights(end - start, replicates, rng, None if draws is None else draws[:, block]):
+            rows = slice(first, first + len(weights))
+            for samples, part in zip(models, parts, strict=True):
+                part(rows, weights[:, samples.order] if together else weights)
+            first = rows.stop
+    return [each.result() for each in sums]
+
+
+class _Sums:
+    """Of one model, over all blocks."""
+
+    def __init__(self, samples: Samples, replicates: int, ranked: bool):
+        self.samples, self.ranked = samples, RankedSums(len(samples), replicates) if ranked else None
+        cuts = [samples.width, samples.mass, *([samples.ks_cuts] if ranked else [])]
+        self.sizes = [len(each.start) for each in cuts]
+        self.cuts = Cuts(*(torch.cat(column) for column in zip(*cuts, strict=True)))
+        self.gaps = torch.zeros(replicates, len(self.cuts.start), dtype=torch.float64)
+        self.centre = {key: column.double().mean() for key, column in samples.means.items()}
+        self.means = torch.zeros(replicates, len(samples.means), dtype=torch.float64)
+
+    def block(self, start: int, end: int):
+        """What adds the weights of some replicates of a block."""
+        samples, place = self.samples, slice(start, end)
+        gap = (samples.confidence[place] - samples.right[place].byte()).float()
         # Without their mean, columns lose nothing by being summed in single precision.
-        centred = [(column - column.mean())[:, None] for column in samples.means.values()]
-        columns.append(torch.cat([*centred, per_bin], dim=1).float())
-    products: list[list[Tensor]] = [[] for _ in models]
-    cumulatives: list[list[Tensor]] = [[] for _ in models]
-    rankings: list[list[dict[str, Tensor]]] = [[] for _ in models]
-    for weights in bootstrap_weights(size, replicates, rng):
-        for i, samples in enumerate(models):
-            # Which sample of one model a weight falls on is arbitrary; that two models get it for the same one is not.
-            drawn = weights if len(models) == 1 else weights[:, samples.order]
-            products[i].append(drawn @ columns[i])
-            if ranked:
-                cumulatives[i].append((drawn * samples.gap.float()).cumsum(dim=1)[:, samples.ks_points])
-                rankings[i].append(ranked_values(drawn, samples))
-    results = []
-    for i, samples in enumerate(models):
-        bins = samples.width.shape[1]
-        mean, width, mass = (torch.cat(products[i]).double() / size).split([len(samples.means), bins, bins], dim=1)
-        cumulative = torch.cat(cumulatives[i]).double() / size if ranked else mean[:, :0]
-        ranking = {key: torch.cat([part[key] for part in rankings[i]]) for key in rankings[i][0]} if ranked else {}
-        means = {key: column.mean() + deviation for (key, column), deviation in zip(samples.means.items(), mean.T, strict=True)}
-        results.append(Bootstrap(means, width, mass, cumulative, ranking))
-    return results
+        centred = [(column[place].double() - self.centre[key]).float() for key, column in samples.means.items()]
+        columns = torch.stack(centred, dim=1) if centred else gap.new_zeros(end - start, 0)
+        runs = samples.wrong_runs.within(start, end)
+
+        def add(rows: slice, weights: Tensor) -> None:
+            self.means[rows] += weights @ columns
+            self.gaps[rows] += self.cuts.at(cumulative(weights * gap), start)
+            if self.ranked is not None:
+                self.ranked.add(rows, weights, runs)
+
+        return add
+
+    def result(self) -> Bootstrap:
+        size = len(self.samples)
+        width, mass, *cumulated = (self.gaps / size).split(self.sizes, dim=1)
+        means = {key: self.centre[key] + total / size for key, total in zip(self.samples.means, self.means.T, strict=True)}
+        at_ks = cumulated[0] if cumulated else width[:, :0]
+        return Bootstrap(means, width.diff(), mass.diff(), at_ks, {} if self.ranked is None else self.ranked.values())
 
 
 def ranked_values(drawn: Float[Tensor, "r N"], samples: Samples) -> dict[str, Tensor]:
     """AURC, E-AURC and AUROC of every replicate, with ties as in `rankmixup.metrics.selective`."""
-    size, harmonic = drawn.shape[1], samples.harmonic
-    zero = torch.zeros(len(drawn), 1, dtype=torch.float64)
-    # From the most confident down; ends of runs of ties in that order are the positions just before the next run begins.
-    ends = torch.cat([size - 2 - samples.ends[:-1].flip(0), torch.tensor([size - 1])])
-    taken = torch.cat([zero, drawn.flip(1).cumsum(dim=1)[:, ends].double()], dim=1)
-    wrong = torch.cat([zero, (drawn * (1 - samples.correct.float())).flip(1).cumsum(dim=1)[:, ends].double()], dim=1)
-    in_run, wrong_in_run = taken.diff(dim=1), wrong.diff(dim=1)
-    rate = wrong_in_run / in_run.clamp(min=1)
-    table = harmonic[taken.long()]
-    # Sum over k of (wrong_before + (k - taken_before) * rate) / k.
-    area = ((wrong[:, :-1] - taken[:, :-1] * rate) * table.diff(dim=1) + wrong_in_run).sum(dim=1) / size
-    errors = wrong[:, -1]
-    best = (errors - (size - errors) * (harmonic[-1] - harmonic[(size - errors).long()])) / size
-    right_in_run = in_run - wrong_in_run
-    wins = (right_in_run * (errors[:, None] - wrong[:, 1:] + wrong_in_run / 2)).sum(dim=1)
-    # 0 / 0, a replicate with no wrong or no right prediction, is NaN and left out of quantiles.
-    return {"aurc": area, "eaurc": area - best, "auroc_correct": wins / (errors * (size - errors))}
+    sums = RankedSums(len(samples), len(drawn))
+    for start, end in pairwise(samples.blocks):
+        sums.add(slice(0, len(drawn)), drawn[:, start:end], samples.wrong_runs.within(start, end))
+    return sums.values()

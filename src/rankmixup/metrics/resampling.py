@@ -1,63 +1,135 @@
-"""Replicates as matrices: a statistic of many replicates is a product with, or a cumulative sum of, a chunk of rows.
+"""Replicates of sorted samples, a block of samples and a few replicates at a time, so that memory does not grow with either.
 
-Samples are sorted by confidence. `assign` `[N, H]` holds the share of each sample in each bin, so that the sums over bins of
-a whole chunk of replicates are one matrix product.
+Samples are sorted by confidence: bins are runs of them, and the sum over a bin is the difference of a cumulative sum at its two ends.
+Sums at such cuts add up over blocks.
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rankmixup.errors import require, require_whole, shown
-from rankmixup.metrics.calibration import bin_index
+from rankmixup.metrics.rows import bin_edges, check_num_bins
 
-__all__ = ["bootstrap_weights", "calibrated_draws", "check_replicates", "equal_mass", "equal_width"]
+__all__ = [
+    "BLOCK",
+    "MOST_REPLICATES",
+    "Cuts",
+    "block_draws",
+    "bootstrap_weights",
+    "calibrated_draws",
+    "check_replicates",
+    "cumulative",
+    "equal_mass",
+    "equal_width",
+    "plain_cuts",
+]
 
+BLOCK = 1 << 17
+"""Samples of a block."""
+MOST_REPLICATES = 1_000_000
+"""More take hours and tell nothing more."""
 _CHUNK = 1 << 19
-"""Entries of a chunk: a few megabytes, which stay in the cache, whatever N is."""
+"""Entries of a chunk: a few megabytes, which stay in the cache."""
+
+
+class Cuts(NamedTuple):
+    """Places among sorted samples; a place within a run of ties takes a share of the whole run."""
+
+    start: Int[Tensor, " P"]
+    end: Int[Tensor, " P"]
+    share: Float[Tensor, " P"]
+
+    def at(self, sums: Float[Tensor, "*r n"], first: int = 0) -> Float[Tensor, "*r P"]:
+        """Sum of everything before each cut, from the `cumulative` sums of a block that begins at sample `first`."""
+        start, end = ((place - first).clamp(0, sums.shape[-1] - 1) for place in (self.start, self.end))
+        below = sums.index_select(-1, start).double()
+        return below + self.share * (sums.index_select(-1, end) - below)
+
+
+def cumulative(values: Float[Tensor, "*r n"]) -> Float[Tensor, "*r m"]:
+    """Sums of the first 0, 1, ..., n values."""
+    sums = values.new_zeros(*values.shape[:-1], values.shape[-1] + 1)
+    torch.cumsum(values, dim=-1, out=sums[..., 1:])
+    return sums
 
 
 def check_replicates(replicates: int) -> None:
     """Refuse what is not a number of replicates."""
-    require_whole("replicates", replicates, least=1, most=1_000_000)
+    require_whole("replicates", replicates, least=1, most=MOST_REPLICATES)
 
 
-def _rows(samples: int, replicates: int, rng: torch.Generator) -> Iterator[int]:
+def _rows(samples: int, replicates: int, rng: torch.Generator) -> Iterator[slice]:
     check_replicates(replicates)
     require(isinstance(rng, torch.Generator), f"rng must be a torch.Generator, got {shown(rng)}")
     step = max(1, _CHUNK // samples)
-    return (min(step, replicates - start) for start in range(0, replicates, step))
+    return (slice(start, min(start + step, replicates)) for start in range(0, replicates, step))
 
 
-def bootstrap_weights(samples: int, replicates: int, rng: torch.Generator) -> Iterator[Float[Tensor, "r N"]]:
-    """How often each sample is drawn in each bootstrap replicate, in chunks of rows."""
-    one = torch.ones(1, 1)
+def bootstrap_weights(
+    samples: int, replicates: int, rng: torch.Generator, draws: Int[Tensor, " R"] | None = None
+) -> Iterator[Float[Tensor, "r N"]]:
+    """How often each sample is drawn in each bootstrap replicate, in chunks of rows; as often in all as there are samples, or `draws`."""
     for rows in _rows(samples, replicates, rng):
-        drawn = torch.randint(samples, (rows, samples), generator=rng)
-        yield torch.zeros(rows, samples).scatter_add_(1, drawn, one.expand(rows, samples))
+        size = rows.stop - rows.start
+        weights = torch.zeros(size, samples)
+        if draws is None:
+            drawn = torch.randint(samples, (size, samples), generator=rng)
+            weights.scatter_add_(1, drawn, torch.ones(1, 1).expand(size, samples))
+        else:
+            for row, times in zip(weights, draws[rows].tolist(), strict=True):
+                row.copy_(torch.bincount(torch.randint(samples, (times,), generator=rng), minlength=samples))
+        yield weights
+
+
+def block_draws(sizes: list[int], replicates: int, rng: torch.Generator) -> Int[Tensor, "R B"]:
+    """How many samples of each block a bootstrap replicate draws: multinomial, one binomial after the other."""
+    left, samples, drawn = torch.full((replicates,), sum(sizes), dtype=torch.float64), sum(sizes), []
+    for size in sizes[:-1]:
+        drawn.append(torch.binomial(left, torch.full_like(left, size / samples), generator=rng))
+        left, samples = left - drawn[-1], samples - size
+    return torch.stack([*drawn, left], dim=1).long()
 
 
 def calibrated_draws(confidence: Float[Tensor, " N"], replicates: int, rng: torch.Generator) -> Iterator[Float[Tensor, "r N"]]:
     """Right (1.0) with probability equal to the confidence, else wrong (0.0), in chunks of rows."""
     confidence = confidence.float()
     for rows in _rows(len(confidence), replicates, rng):
-        yield (torch.rand(rows, len(confidence), generator=rng) < confidence).float()
+        yield (torch.rand(rows.stop - rows.start, len(confidence), generator=rng) < confidence).float()
 
 
-def equal_width(confidence: Float[Tensor, " N"], num_bins: int) -> Float[Tensor, "N H"]:
-    """Share of each sample in each right-closed equal-width bin: 1 in its own, 0 elsewhere."""
-    return torch.nn.functional.one_hot(bin_index(confidence, num_bins), num_bins).double()
+def equal_width(confidence: Float[Tensor, " N"], num_bins: int) -> Cuts:
+    """The ends of right-closed equal-width bins, of sorted samples.
 
-
-def equal_mass(confidence: Float[Tensor, " N"], num_bins: int) -> Float[Tensor, "N H"]:
-    """Share of each of the sorted samples in each of `num_bins` bins cut by rank; equal confidences share theirs.
-
-    >>> equal_mass(torch.tensor([0.5, 0.7, 0.7, 0.9]), 2).tolist()
-    [[1.0, 0.0], [0.5, 0.5], [0.5, 0.5], [0.0, 1.0]]
+    >>> equal_width(torch.tensor([0.4, 0.6, 0.7]), 2).start
+    tensor([0, 1, 3])
     """
-    _, group, sizes = confidence.unique_consecutive(return_inverse=True, return_counts=True)
-    bins = torch.arange(len(confidence)) * num_bins // len(confidence)
-    members = torch.bincount(group * num_bins + bins, minlength=len(sizes) * num_bins).view(-1, num_bins)
-    return (members.double() / sizes[:, None])[group]
+    check_num_bins(num_bins)
+    inner = torch.searchsorted(confidence, bin_edges(num_bins, confidence), right=True)
+    return plain_cuts(torch.nn.functional.pad(torch.nn.functional.pad(inner, (1, 0)), (0, 1), value=len(confidence)))
+
+
+def plain_cuts(place: Int[Tensor, " P"]) -> Cuts:
+    """Cuts that part no ties."""
+    return Cuts(place, place, torch.zeros(len(place), dtype=torch.float64))
+
+
+def equal_mass(last: Bool[Tensor, " N"], num_bins: int) -> Cuts:
+    """The ends of `num_bins` bins cut by rank; `last` marks the last sample of each run of ties, which share their bins.
+
+    >>> equal_mass(torch.tensor([True, False, True, True]), 2).share  # 0.5, then 0.7 twice, then 0.9
+    tensor([0.0000, 0.5000, 0.0000], dtype=torch.float64)
+    """
+    size = len(last)
+    place = -(-torch.arange(num_bins + 1) * size // num_bins)
+    # Only the runs around each cut are looked for: the ends of all runs may be as many as the samples.
+    start, end = place.clone(), place.clone()
+    for index, cut in enumerate(place.tolist()):
+        if 0 < cut < size and not last[cut - 1]:
+            before = last[: cut - 1].nonzero()
+            start[index] = before[-1, 0] + 1 if len(before) > 0 else 0
+            end[index] = cut + last[cut:].to(torch.uint8).argmax() + 1
+    return Cuts(start, end, (place - start).double() / (end - start).clamp(min=1))

@@ -8,12 +8,15 @@ from torch import Tensor
 
 from rankmixup.errors import require_whole
 
-__all__ = ["Rows", "bin_edges", "bin_index", "check_num_bins"]
+__all__ = ["MOST_BINS", "Rows", "bin_edges", "bin_index", "check_num_bins"]
+
+MOST_BINS = 1000
+"""More bins than this hold no samples worth the name, and with many classes fill the memory."""
 
 
 def check_num_bins(num_bins: int) -> None:
-    """Refuse what is not a number of bins; more than a million are a mistake, and would fill the memory."""
-    require_whole("num_bins", num_bins, least=1, most=1_000_000)
+    """Refuse what is not a whole number from 1 to `MOST_BINS`."""
+    require_whole("num_bins", num_bins, least=1, most=MOST_BINS)
 
 
 def bin_index(confidence: Float[Tensor, " N"], num_bins: int) -> Int[Tensor, " N"]:
@@ -36,11 +39,11 @@ def bin_edges(num_bins: int, like: Tensor) -> Float[Tensor, " E"]:
 
 
 class Rows:
-    """A chunk of checked scores `[n, K]`, float32 or better, with its labels.
+    """A chunk of checked scores `[n, K]` of any precision, with its labels; every figure is computed in float64.
 
     Softmax is never formed for a figure of single rows: with m the largest logit and s the sum of exp(z - m), the confidence
     is 1 / s. The right class is kept out of sums over classes, so that 1 - p(right) is a sum of small numbers and not a
-    difference of large ones: a loss of 1e-12 is still one in float32.
+    difference of large ones: a loss of 1e-20 is still one.
     """
 
     def __init__(self, scores: Tensor, target: Tensor, from_logits: bool):
@@ -49,36 +52,68 @@ class Rows:
     @cached_property
     def largest(self) -> Float[Tensor, " n"]:
         """Largest score. Without its position: finding that takes five times as long."""
-        return self.scores.amax(dim=1)
+        return self.scores.amax(dim=1).double()
 
     @cached_property
     def right_score(self) -> Float[Tensor, " n"]:
-        return self.scores.gather(1, self.target.unsqueeze(1)).squeeze(1)
+        return self.scores.gather(1, self.target.unsqueeze(1)).squeeze(1).double()
 
     @cached_property
     def _wrong(self) -> Float[Tensor, "n K"]:
         """exp(z - m), or probabilities, with 0 for the right class."""
-        values = (self.scores - self.largest.unsqueeze(1)).exp_() if self.from_logits else self.scores.clone()
+        values = (self.scores - self.largest.unsqueeze(1)).exp_() if self.from_logits else self.scores.to(torch.float64, copy=True)
         return values.scatter_(1, self.target.unsqueeze(1), 0.0)
 
     @cached_property
     def _wrong_sum(self) -> Float[Tensor, " n"]:
-        return self._wrong.sum(dim=1).double()
+        return self._wrong.sum(dim=1)
 
     @cached_property
     def _right(self) -> Float[Tensor, " n"]:
         """exp(z - m), or the probability, of the right class."""
-        return (self.right_score.double() - self.largest.double()).exp() if self.from_logits else self.right_score.double()
+        return (self.right_score - self.largest).exp() if self.from_logits else self.right_score
+
+    @cached_property
+    def _others_sum(self) -> Float[Tensor, " n"]:
+        """Sum of exp(z - m) over all classes but the predicted one."""
+        total = self._wrong_sum.clone()
+        rows = (self.right_score != self.largest).nonzero().squeeze(1)
+        if len(rows) > 0:
+            values = self._wrong.index_select(0, rows)
+            top = values == 1
+            total[rows] = values.masked_fill_(top, 0).sum(dim=1) + (top.sum(dim=1) - 1) + self._right[rows]
+        return total
 
     @cached_property
     def _scale(self) -> Float[Tensor, " n"]:
         """1 / s; 1 for probabilities, which are taken as they are."""
-        return 1 / (self._wrong_sum + self._right) if self.from_logits else torch.ones_like(self._right)
+        return 1 / (1 + self._others_sum) if self.from_logits else torch.ones_like(self._right)
 
     @cached_property
     def confidence(self) -> Float[Tensor, " n"]:
         """Largest probability."""
-        return self._scale.to(self.scores.dtype) if self.from_logits else self.largest
+        return self._scale if self.from_logits else self.largest
+
+    @cached_property
+    def log_odds(self) -> Float[Tensor, " n"]:
+        """Log p / (1 - p) of the confidence p: orders predictions as p does, also where p rounds to 1."""
+        if self.from_logits:
+            odds = -self._others_sum.log()
+            rows = (self._others_sum < 1e-300).nonzero().squeeze(1)  # almost or altogether underflowed
+            below = self.scores.index_select(0, rows) - self.largest[rows].unsqueeze(1)
+        else:
+            odds = self.largest.log() - (-self.largest).log1p()
+            rows = (self.largest >= 1).nonzero().squeeze(1)
+            below = self.scores.index_select(0, rows).double().log()
+        top = below.argmax(dim=1, keepdim=True)
+        return odds.index_copy_(0, rows, -below.scatter_(1, top, -torch.inf).logsumexp(dim=1))
+
+    @property
+    def probabilities(self) -> Float[Tensor, "n K"]:
+        """All of them, which most figures do without."""
+        if not self.from_logits:
+            return self.scores.double()
+        return (self.scores - self.largest.unsqueeze(1)).exp_().mul_(self._scale.unsqueeze(1))
 
     @cached_property
     def right_probability(self) -> Float[Tensor, " n"]:
@@ -86,15 +121,15 @@ class Rows:
 
     @cached_property
     def nll(self) -> Float[Tensor, " n"]:
-        """-log(probability of the right class), in float64."""
+        """-log(probability of the right class)."""
         if not self.from_logits:
             return -self._right.log()
-        return (self.largest.double() - self.right_score.double()) - self._scale.log()
+        return (self.largest - self.right_score) - self._scale.log()
 
     @cached_property
     def brier(self) -> Float[Tensor, " n"]:
-        """Squared distance of the probabilities from the one-hot label, in float64."""
-        squares = torch.linalg.vector_norm(self._wrong, dim=1).double().square()
+        """Squared distance of the probabilities from the one-hot label."""
+        squares = torch.linalg.vector_norm(self._wrong, dim=1).square()
         missing = self._wrong_sum if self.from_logits else 1 - self._right
         return (squares + missing.square()) * self._scale.square()
 
@@ -124,19 +159,19 @@ class Rows:
         return sure.index_copy_(0, rows, ahead < k)
 
     def class_gaps(self, num_bins: int) -> Float[Tensor, "K H"]:
-        """Sum of probability minus label, for each class and each right-closed equal-width bin of its probability, in float64."""
-        wrong = self._wrong * self._scale.to(self._wrong.dtype).unsqueeze(1) if self.from_logits else self._wrong.clone()
+        """Sum of probability minus label, for each class and each right-closed equal-width bin of its probability."""
+        wrong = self._wrong * self._scale.unsqueeze(1) if self.from_logits else self._wrong.clone()
         classes = wrong.shape[1]
-        right = self.right_probability.to(wrong.dtype)
-        place, weight = [self.target * num_bins + bin_index(right, num_bins)], [right.double() - 1]
+        right = self.right_probability
+        place, weight = [self.target * num_bins + bin_index(right, num_bins)], [right - 1]
         if num_bins > 1:
             # At most H classes of a row lie above the first edge, 1 / H: with many classes only these few must be binned.
             flat = wrong.view(-1)
             above = (flat > bin_edges(num_bins, wrong)[0]).nonzero().squeeze(1)
             values = flat.index_select(0, above)
             place.append(above % classes * num_bins + bin_index(values, num_bins))
-            weight.append(values.double())
+            weight.append(values)
             flat.index_fill_(0, above, 0.0)
         gaps = torch.bincount(torch.cat(place), torch.cat(weight), minlength=classes * num_bins).view(classes, num_bins)
-        gaps[:, 0] += wrong.sum(dim=0).double()
+        gaps[:, 0] += wrong.sum(dim=0)
         return gaps

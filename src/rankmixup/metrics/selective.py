@@ -1,12 +1,15 @@
-"""Selective prediction: does confidence put right predictions before wrong ones? Ties share, so that order never matters."""
+"""Selective prediction: does confidence put right predictions before wrong ones? Ties share, so that order never matters.
+
+Predictions are ranked by the log-odds of their confidence, which do not round to 1 as a confidence does.
+"""
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from rankmixup.errors import require
-from rankmixup.metrics.inputs import top_label
-from rankmixup.metrics.ties import TieGroups, tie_groups
+from rankmixup.metrics.inputs import ranked_label
+from rankmixup.metrics.ties import TieGroups, odds_groups
 
 __all__ = ["aurc", "aurc_from_groups", "correctness_auroc", "correctness_from_groups", "excess_aurc", "excess_from_groups", "risk_coverage"]
 
@@ -20,7 +23,7 @@ def aurc(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits:
     >>> round(aurc(probs, torch.tensor([0, 1, 0, 0])).item(), 4)  # (0 + 1/2 + 1/3 + 1/4) / 4
     0.2708
     """
-    return aurc_from_groups(tie_groups(*top_label(probs, target, from_logits=from_logits)))
+    return aurc_from_groups(odds_groups(*ranked_label(probs, target, from_logits=from_logits)))
 
 
 def excess_aurc(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = False) -> Float[Tensor, ""]:
@@ -32,7 +35,7 @@ def excess_aurc(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_
     >>> round(excess_aurc(probs, torch.tensor([0, 1, 0, 0])).item(), 4)  # (1/2 + 1/3 + 1/4 - 1/4) / 4
     0.2083
     """
-    return excess_from_groups(tie_groups(*top_label(probs, target, from_logits=from_logits)))
+    return excess_from_groups(odds_groups(*ranked_label(probs, target, from_logits=from_logits)))
 
 
 def correctness_auroc(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = False) -> Float[Tensor, ""]:
@@ -42,7 +45,7 @@ def correctness_auroc(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *,
     >>> round(correctness_auroc(probs, torch.tensor([0, 1, 0, 0])).item(), 4)  # 1 of 3
     0.3333
     """
-    return correctness_from_groups(tie_groups(*top_label(probs, target, from_logits=from_logits)))
+    return correctness_from_groups(odds_groups(*ranked_label(probs, target, from_logits=from_logits)))
 
 
 def risk_coverage(groups: TieGroups) -> Float[Tensor, " N"]:

@@ -73,7 +73,8 @@ def paired_comparison(
 
 def _mean_differences(key: str, models: list[Samples], replicates: int, rng: torch.Generator) -> tuple[float, Tensor]:
     """Of each sample first, so that what two models share cancels to exactly 0."""
-    a, b = (torch.empty_like(samples.means[key]).index_copy_(0, samples.order, samples.means[key]) for samples in models)
+    columns = [samples.means[key].double() for samples in models]
+    a, b = (torch.empty_like(column).index_copy_(0, samples.order, column) for column, samples in zip(columns, models, strict=True))
     mean = (a - b).mean()
     deviation = (a - b - mean).float()
     draws = [weights @ deviation for weights in bootstrap_weights(len(deviation), replicates, rng)]
@@ -81,7 +82,7 @@ def _mean_differences(key: str, models: list[Samples], replicates: int, rng: tor
 
 
 def _ranked_differences(key: str, models: list[Samples], replicates: int, rng: torch.Generator) -> tuple[float, Tensor]:
-    every = torch.ones(1, len(models[0].confidence))
+    every = torch.ones(1, len(models[0]))
     value_a, value_b = (ranked_values(every, samples)[key].item() for samples in models)
     a, b = bootstrap(models, replicates, rng)
     return value_a - value_b, a.ranked[key] - b.ranked[key]
@@ -101,7 +102,7 @@ def _combined(key: str, models: list[Samples], draws: list[Bootstrap], replicate
     # 1.96 standard errors fit into the side of the interval that looks towards 0.
     p_value = erfc(1.96 * abs(centre) / towards_zero / sqrt(2)) if towards_zero > 0 else float(centre == 0)
     difference = a.value - b.value
-    return Comparison(difference, centre - below, centre + above, p_value)
+    return Comparison(difference, max(centre - below, -1.0), min(centre + above, 1.0), p_value)
 
 
 def mcnemar(correct_a: Bool[Tensor, " N"], correct_b: Bool[Tensor, " N"]) -> float:

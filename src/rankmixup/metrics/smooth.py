@@ -15,15 +15,17 @@ constant, sums add up over batches, and the result is off by about (step / sigma
 import math
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rankmixup.metrics.inputs import top_label
 
-__all__ = ["GRID", "residual_grid", "smooth_calibration_error", "smooth_from_grid"]
+__all__ = ["GRID", "grid_cells", "residual_grid", "smooth_calibration_error", "smooth_from_grid"]
 
 GRID = 1 << 14
 """Steps of the grid: a sigma of 0.005 is eighty of them."""
+_BLOCK = 1 << 17
+"""Samples that are put on the grid at once."""
 
 
 def smooth_calibration_error(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = False) -> Float[Tensor, ""]:
@@ -36,15 +38,25 @@ def smooth_calibration_error(probs: Float[Tensor, "N K"], target: Int[Tensor, " 
     return smooth_from_grid(residual_grid(*top_label(probs, target, from_logits=from_logits)), len(target))
 
 
-def residual_grid(confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"], steps: int = GRID) -> Float[Tensor, " G"]:
+def residual_grid(
+    confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"] | Bool[Tensor, " N"], steps: int = GRID
+) -> Float[Tensor, " G"]:
     """Sums of correct - confidence at the points 0, 1/steps, ..., 1, in float64."""
-    confidence = confidence.detach().double()
-    residual = correct.detach().double() - confidence
+    grid = torch.zeros(steps + 1, dtype=torch.float64, device=confidence.device)
+    for part, right in zip(confidence.detach().split(_BLOCK), correct.detach().split(_BLOCK), strict=True):
+        part = part.double()
+        residual = right.double() - part
+        below, share = grid_cells(part, steps)
+        grid += torch.bincount(below, weights=residual * (1 - share), minlength=steps + 1)
+        grid += torch.bincount(below + 1, weights=residual * share, minlength=steps + 1)
+    return grid
+
+
+def grid_cells(confidence: Float[Tensor, " N"], steps: int) -> tuple[Int[Tensor, " N"], Float[Tensor, " N"]]:
+    """The point of the grid below each confidence, and how far it is from there to the next."""
     position = confidence * steps
     below = position.long().clamp(max=steps - 1)
-    share = position - below
-    lower = torch.bincount(below, weights=residual * (1 - share), minlength=steps + 1)
-    return lower + torch.bincount(below + 1, weights=residual * share, minlength=steps + 1)
+    return below, position - below
 
 
 def smooth_from_grid(grid: Float[Tensor, "*R G"], samples: int, tolerance: float = 1e-12) -> Float[Tensor, "*R"]:

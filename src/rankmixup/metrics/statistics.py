@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 from rankmixup.metrics.intervals import Inverted, Statistic, inverted_interval
-from rankmixup.metrics.noise_floor import NoiseFloor, noise_floor
+from rankmixup.metrics.noise_floor import NoiseFloor, calibrated_gaps, noise_floor
 from rankmixup.metrics.replicates import Bootstrap, Samples
-from rankmixup.metrics.resampling import calibrated_draws
+from rankmixup.metrics.resampling import Cuts
 
 __all__ = ["GAP_KEYS", "bin_statistics", "gap_floor", "gap_interval"]
 
@@ -16,9 +16,9 @@ GAP_KEYS = ("ece", "ece_l2", "mce", "aece", "oe", "ue")
 
 def bin_statistics(samples: Samples) -> dict[str, Statistic]:
     """Every error in `GAP_KEYS` from gaps `[..., H]` times the share of their bin; shares and confidences stay as observed."""
-    count = samples.width.sum(dim=0)
+    count = samples.width.start.diff().double()
     share = count / count.sum()
-    mean_confidence = (samples.confidence @ samples.width) / count.clamp(min=1)
+    mean_confidence = samples.before(samples.width)[0].diff() / count.clamp(min=1)
     filled = torch.where(share > 0, share, 1.0)
 
     def absolute(gap: Tensor) -> Tensor:
@@ -36,20 +36,19 @@ def bin_statistics(samples: Samples) -> dict[str, Statistic]:
 
 def gap_floor(samples: Samples, key: str, replicates: int, rng: torch.Generator) -> NoiseFloor:
     """Noise floor of one of the errors in `GAP_KEYS`."""
-    assign, size = _assign(samples, key), len(samples.confidence)
-    right = torch.cat([draws @ assign.float() for draws in calibrated_draws(samples.confidence, replicates, rng)]).double()
-    statistic = bin_statistics(samples)[key]
-    return noise_floor(statistic((samples.confidence @ assign - right) / size), statistic(samples.gap @ assign / size).item())
+    cuts, statistic = _cuts(samples, key), bin_statistics(samples)[key]
+    gaps = calibrated_gaps(samples.confidence, cuts, replicates, rng)
+    return noise_floor(statistic(gaps), statistic(samples.gaps(cuts)).item())
 
 
 def gap_interval(samples: Samples, key: str, draws: Bootstrap, floor: NoiseFloor) -> Inverted:
     """Interval by test inversion of one of the errors in `GAP_KEYS`."""
-    gap = samples.gap @ _assign(samples, key) / len(samples.gap)
+    gap = samples.gaps(_cuts(samples, key))
     noise = (draws.mass if key == "aece" else draws.width) - gap
     if key == "ue":  # underconfidence is overconfidence with the sign of the gaps turned
         gap, noise, key = -gap, -noise, "oe"
-    return inverted_interval(gap, noise, bin_statistics(samples)[key], floor, signed=key == "oe")
+    return inverted_interval(gap, noise, bin_statistics(samples)[key], floor, signed=key == "oe").at_most(1.0)
 
 
-def _assign(samples: Samples, key: str) -> Tensor:
+def _cuts(samples: Samples, key: str) -> Cuts:
     return samples.mass if key == "aece" else samples.width

@@ -5,14 +5,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rankmixup.errors import require_flag
-from rankmixup.metrics.calibration import adaptive_from_groups, bin_top_label, check_num_bins, ks_from_groups
 from rankmixup.metrics.classwise import classwise_from_gaps
-from rankmixup.metrics.inputs import over_rows
-from rankmixup.metrics.rows import Rows
-from rankmixup.metrics.selective import aurc_from_groups, correctness_from_groups, excess_from_groups
+from rankmixup.metrics.replicates import Samples, ranked_values, read_samples
 from rankmixup.metrics.smooth import residual_grid, smooth_from_grid
-from rankmixup.metrics.ties import tie_groups
-from rankmixup.ops import as_tensor
 
 __all__ = ["METRIC_KEYS", "all_metrics"]
 
@@ -36,40 +31,31 @@ def all_metrics(
     None where a metric is not defined: top5_accuracy with fewer than five classes, auroc_correct where all predictions are
     right or all wrong, debiased_ece where no bin holds two samples; and the classwise ones with `classwise=False`.
     """
-    check_num_bins(num_bins)
     require_flag("classwise", classwise)
-    scores = as_tensor("scores", scores)
-    top5 = scores.ndim == 2 and scores.shape[1] >= 5
+    gaps: list[Tensor] | None = [] if classwise else None
+    return values_of(read_samples(scores, target, num_bins=num_bins, from_logits=from_logits, class_gaps=gaps), gaps)
 
-    def figures(rows: Rows) -> tuple[Tensor, ...]:
-        within = rows.right_within(5) if top5 else torch.zeros_like(rows.target, dtype=torch.bool)
-        gaps = rows.class_gaps(num_bins).unsqueeze(0) if classwise else rows.scores.new_zeros(1, 0, 0)
-        return rows.confidence, rows.right_within(1), within, rows.nll, rows.brier, gaps
 
-    parts = over_rows(figures, scores, target, from_logits=from_logits)
-    confidence, right, within5, nll, brier, gaps = (torch.cat(column) for column in zip(*parts, strict=True))
-    correct = right.to(confidence.dtype)
-    bins, groups = bin_top_label(confidence, correct, num_bins), tie_groups(confidence, correct)
-    samples, debiased = len(confidence), bins.debiased()
-    per_class = gaps.sum(dim=0) if classwise else None
+def values_of(samples: Samples, class_gaps: list[Tensor] | None) -> dict[str, float | None]:
+    """Every metric of samples that were read; `class_gaps` as `read_samples` leaves them."""
+    size, bins, per_class = len(samples), samples.bins(), class_gaps[0] if class_gaps else None
+    ranked = ranked_values(torch.ones(1, 1).expand(1, size), samples)
+    debiased = bins.debiased()
     values = {
-        "accuracy": right.double().mean(),
-        "top5_accuracy": within5.double().mean() if top5 else None,
-        "nll": nll.mean(),
-        "brier": brier.mean(),
+        **{key: column.double().mean() for key, column in samples.means.items()},
         "ece": bins.ece(),
         "ece_l2": bins.ece("l2"),
         "mce": bins.mce(),
-        "aece": adaptive_from_groups(groups, num_bins),
-        "classwise_ece": None if per_class is None else classwise_from_gaps(per_class, samples, "mean"),
-        "classwise_ece_sum": None if per_class is None else classwise_from_gaps(per_class, samples, "sum"),
+        "aece": samples.gaps(samples.mass).abs().sum(),
+        "classwise_ece": None if per_class is None else classwise_from_gaps(per_class, size, "mean"),
+        "classwise_ece_sum": None if per_class is None else classwise_from_gaps(per_class, size, "sum"),
         "oe": bins.oe(),
         "ue": bins.ue(),
-        "smooth_ece": smooth_from_grid(residual_grid(confidence, correct), samples),
+        "smooth_ece": smooth_from_grid(residual_grid(samples.confidence, samples.right), size),
         "debiased_ece": None if debiased.isnan() else debiased,
-        "ks": ks_from_groups(groups),
-        "aurc": aurc_from_groups(groups),
-        "eaurc": excess_from_groups(groups),
-        "auroc_correct": correctness_from_groups(groups) if 0 < int(right.sum()) < samples else None,
+        "ks": samples.before(samples.ks_cuts).diff(dim=0).abs().max() / size,
+        "aurc": ranked["aurc"],
+        "eaurc": ranked["eaurc"].clamp(min=0),  # no order beats the best one; rounding may seem to
+        "auroc_correct": None if samples.unanimous else ranked["auroc_correct"],
     }
-    return {key: None if value is None else value.item() for key, value in values.items()}
+    return {key: None if (value := values.get(key)) is None else value.item() for key in METRIC_KEYS}

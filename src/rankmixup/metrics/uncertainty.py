@@ -1,6 +1,5 @@
 """How far a metric can be believed: interval, noise floor, p-value and verdict for every metric of one set of scores."""
 
-from collections.abc import Callable
 from math import sqrt
 from typing import NamedTuple
 
@@ -9,17 +8,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rankmixup.errors import require
-from rankmixup.metrics.calibration import Bins, bin_top_label
-from rankmixup.metrics.inputs import probabilities
+from rankmixup.metrics.calibration import bin_top_label
+from rankmixup.metrics.error_floors import error_floors
+from rankmixup.metrics.inputs import checked_rows
 from rankmixup.metrics.intervals import scaled_interval
 from rankmixup.metrics.noise_floor import NoiseFloor, classwise_noise_floor, ece_noise_floor, noise_floor
 from rankmixup.metrics.replicates import Bootstrap, Samples, bootstrap, read_samples, sorted_samples
-from rankmixup.metrics.resampling import calibrated_draws
-from rankmixup.metrics.rows import bin_edges
 from rankmixup.metrics.significance import Comparison, Interval, holm, mcnemar, over_seeds, paired_comparison
-from rankmixup.metrics.smooth import residual_grid, smooth_from_grid
 from rankmixup.metrics.statistics import GAP_KEYS, gap_interval
-from rankmixup.metrics.suite import all_metrics
+from rankmixup.metrics.suite import values_of
 
 __all__ = [
     "CALIBRATED",
@@ -39,9 +36,8 @@ __all__ = [
 
 CALIBRATED = "not distinguishable from calibrated"
 MISCALIBRATED = "miscalibrated"
-
-_SMOOTH_STEPS = 1024
-"""Grid for replicates of smooth ECE; the observed value is taken from the same grid where the two are compared."""
+FEW = 30
+"""A maximum that a bin of fewer samples decides is no evidence of calibration: that accuracy's standard error is up to 0.09."""
 
 
 class Uncertain(NamedTuple):
@@ -72,19 +68,29 @@ def metric_uncertainty(
     `rankmixup.metrics.intervals`); debiased ECE estimates what the L2 norm does and shares its interval. Smooth and classwise
     ECE have a floor and a p-value but no interval; nor has anything but the accuracies and means where all predictions are right or
     all wrong, since the bootstrap then sees no noise at all.
-    The roughest interval is that of the maximum: which bin holds it is itself uncertain.
+    The roughest interval is that of the maximum: which bin holds it is itself uncertain. Where that bin holds fewer than `FEW` samples, the
+    verdict is never "not distinguishable from calibrated" but "rests on a bin of 3 samples".
     An interval may reach down to 0 beside the verdict "miscalibrated": it cuts 2.5 % off each side, the test 5 % off one.
     """
-    samples = read_samples(scores, target, num_bins=num_bins, from_logits=from_logits)
-    values = all_metrics(scores, target, num_bins=num_bins, from_logits=from_logits)
+    class_gaps: list[Tensor] = []
+    samples = read_samples(scores, target, num_bins=num_bins, from_logits=from_logits, class_gaps=class_gaps)
+    values = values_of(samples, class_gaps)
     (draws,) = bootstrap([samples], replicates, rng)
-    floors = _floors(samples, values, replicates, rng)
-    if values.get("classwise_ece_sum") is not None:
-        floors |= _classwise_floors(probabilities(scores, target, from_logits=from_logits), values, num_bins, replicates, rng)
+    floors = error_floors(samples, values, replicates, rng)
+    parts = (rows.probabilities.cpu() for rows in checked_rows(scores, target, from_logits=from_logits))
+    classwise = classwise_noise_floor(parts, len(samples), num_bins, replicates, rng)
+    for key, scale in (("classwise_ece", scores.shape[1]), ("classwise_ece_sum", 1)):
+        if (value := values[key]) is not None:
+            floors[key] = noise_floor(classwise / scale, value)
     ends = {key: _wilson(column) if key.endswith("accuracy") else _percentiles(draws.means[key]) for key, column in samples.means.items()}
     if not samples.unanimous:
-        ends |= {key: _percentiles(draw) for key, draw in draws.ranked.items()} | _error_intervals(samples, draws, floors)
-    return {key: _uncertain(value, *ends.get(key, (None, None)), floors.get(key)) for key, value in values.items() if value is not None}
+        ends |= {key: _percentiles(draw) for key, draw in draws.ranked.items()} | _error_intervals(samples, draws, floors, values)
+    found = {key: _uncertain(value, *ends.get(key, (None, None)), floors.get(key)) for key, value in values.items() if value is not None}
+    count = samples.width.start.diff()
+    deciding = int(count[(samples.gaps(samples.width).abs() / count.clamp(min=1)).argmax()])
+    if found["mce"].verdict == CALIBRATED and deciding < FEW:
+        found["mce"] = found["mce"]._replace(verdict=f"rests on a bin of {deciding} sample{'s' if deciding > 1 else ''}")
+    return found
 
 
 def ece_uncertainty(
@@ -125,7 +131,7 @@ def _uncertain(value: float, low: float | None, high: float | None, floor: Noise
 
 def _wilson(right: Tensor) -> tuple[float | None, float | None]:
     """Wilson's interval of a share: unlike the bootstrap's it has a width where all are right or all wrong."""
-    size, share, z = len(right), right.mean().item(), 1.959964
+    size, share, z = len(right), right.double().mean().item(), 1.959964
     centre, margin = share + z**2 / (2 * size), z * sqrt(share * (1 - share) / size + z**2 / (4 * size**2))
     return max((centre - margin) / (1 + z**2 / size), 0.0), min((centre + margin) / (1 + z**2 / size), 1.0)
 
@@ -139,56 +145,14 @@ def _percentiles(values: Tensor) -> tuple[float | None, float | None]:
     return low, high
 
 
-def _floors(samples: Samples, values: dict[str, float | None], replicates: int, rng: torch.Generator) -> dict[str, NoiseFloor]:
-    """Noise floor of every error of the predicted class's confidence, all from the same calibrated models."""
-    size, bins = len(samples.confidence), samples.width.shape[1]
-    assign = torch.cat([samples.width, samples.mass], dim=1).float()
-    cells, share = _smooth_cells(samples.confidence)
-    right, ks, smooth = [], [], []
-    for draws in calibrated_draws(samples.confidence, replicates, rng):
-        right.append((draws @ assign).double())
-        residual = draws.double() - samples.confidence
-        ks.append(residual.cumsum(dim=1)[:, samples.ends].abs().amax(dim=1) / size)
-        grid = torch.zeros(len(draws), _SMOOTH_STEPS + 1, dtype=torch.float64)
-        grid.index_add_(1, cells, residual * (1 - share)).index_add_(1, cells + 1, residual * share)
-        smooth.append(smooth_from_grid(grid, size, tolerance=1e-6))
-    width, mass = torch.cat(right).split(bins, dim=1)
-    count, total = samples.width.sum(dim=0), samples.confidence @ samples.width
-    calibrated = Bins(count.expand_as(width), total.expand_as(width), width)
-    found = {
-        "ece": calibrated.ece(),
-        "ece_l2": calibrated.ece("l2"),
-        "mce": calibrated.mce(),
-        "aece": (samples.confidence @ samples.mass - mass).abs().sum(dim=1) / size,
-        "oe": calibrated.oe(),
-        "ue": calibrated.ue(),
-        "debiased_ece": calibrated.debiased(),
-        "ks": torch.cat(ks),
-        "smooth_ece": torch.cat(smooth),
-    }
-    observed = values | {"smooth_ece": smooth_from_grid(residual_grid(samples.confidence, samples.correct, _SMOOTH_STEPS), size).item()}
-    return {key: noise_floor(draws, value) for key, draws in found.items() if (value := observed[key]) is not None}
-
-
-def _smooth_cells(confidence: Tensor) -> tuple[Tensor, Tensor]:
-    position = confidence * _SMOOTH_STEPS
-    below = position.long().clamp(max=_SMOOTH_STEPS - 1)
-    return below, position - below
-
-
-def _classwise_floors(
-    probs: Tensor, values: dict[str, float | None], num_bins: int, replicates: int, rng: torch.Generator
-) -> dict[str, NoiseFloor]:
-    probs = probs.detach().cpu()
-    bins: Callable[[Tensor], Tensor] = lambda part: torch.bucketize(part, bin_edges(num_bins, part))  # noqa: E731
-    total = classwise_noise_floor(probs, bins, num_bins, replicates, rng)
-    scaled = {"classwise_ece": total / probs.shape[1], "classwise_ece_sum": total}
-    return {key: noise_floor(draws, value) for key, draws in scaled.items() if (value := values[key]) is not None}
-
-
-def _error_intervals(samples: Samples, draws: Bootstrap, floors: dict[str, NoiseFloor]) -> dict[str, tuple[float | None, float | None]]:
+def _error_intervals(
+    samples: Samples, draws: Bootstrap, floors: dict[str, NoiseFloor], values: dict[str, float | None]
+) -> dict[str, tuple[float | None, float | None]]:
     found = {key: gap_interval(samples, key, draws, floors[key]) for key in GAP_KEYS}
     found["debiased_ece"] = found["ece_l2"]
-    cumulative = samples.gap.cumsum(0)[samples.ks_points] / len(samples.gap)
-    found["ks"] = scaled_interval(cumulative, draws.cumulative - cumulative, lambda gap: gap.abs().amax(dim=-1), floors["ks"])
-    return {key: (interval.low, interval.high) for key, interval in found.items()}
+    confidence, right = samples.before(samples.ks_cuts)
+    gap = (confidence - right) / len(samples)
+    found["ks"] = scaled_interval(gap, draws.cumulative - gap, lambda gap: gap.abs().amax(dim=-1), floors["ks"]).at_most(1.0)
+    # What was observed is within its interval; the two are summed in another order and may differ by a rounding error.
+    observed = {key: interval.value if values[key] is None else values[key] or 0.0 for key, interval in found.items()}
+    return {key: (min(found[key].low, value), max(found[key].high, value)) for key, value in observed.items()}

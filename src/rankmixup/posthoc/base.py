@@ -74,13 +74,24 @@ class FitReport:
 class CalibrationModule(nn.Module):
     """Maps logits [B, K] to calibrated logits [B, K]; can sit behind a model.
 
-    What was fitted is held in float64 buffers, which no optimiser changes; `.float()` suits devices without float64.
+    What was fitted is held in float64 buffers, which no optimiser changes. They stay float64 when a whole network is made `.float()` or
+    `.half()`, since steps between neighbouring samples would be rounded away; only a device that has no float64 gets float32.
+    Logits come back in the precision they came in.
     """
 
     def __init__(self, **state: Tensor):
         super().__init__()
         for name, value in state.items():
             self.register_buffer(name, value)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "CalibrationModule":
+        def moved(buffer: Tensor) -> Tensor:
+            try:
+                return buffer.to(fn(buffer).device)
+            except TypeError:  # what torch raises where there is no float64
+                return fn(buffer.float())
+
+        return super()._apply(moved, recurse)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         # A map fitted on other data may have more steps or classes: the buffers take the shapes they are given.
@@ -104,7 +115,7 @@ class Calibrator(ABC):
 
     name: ClassVar[str]
     num_bins: int = 15
-    """Bins of the ECE in the report."""
+    """Bins of the ECE in the report, 1 to 10,000; of histogram binning also its own."""
     report_: FitReport
     _module: CalibrationModule | None = None
     _classes: int
@@ -124,7 +135,7 @@ class Calibrator(ABC):
         logits, target = as_tensor("logits", logits), as_tensor("labels", target)
         check_scores(logits, target, from_logits=True)
         _check_size(logits)
-        logits, target = upcast(logits.detach()).cpu(), target.detach().cpu().long()
+        logits, target = logits.detach().cpu(), target.detach().cpu().long()
         fitted = self._fit(logits, target)
         before, after = (_figures(module, logits, target, self.num_bins) for module in (nn.Identity(), fitted.module))
         self._module, self._classes, self._fingerprint = fitted.module, logits.shape[1], _fingerprint(logits)
@@ -136,7 +147,10 @@ class Calibrator(ABC):
         return self
 
     def transform(self, logits: Float[Tensor, "N K"]) -> Float[Tensor, "N K"]:
-        """Calibrated logits, or log-probabilities where the method works on probabilities; half precision becomes float32."""
+        """Calibrated logits, or log-probabilities where the method works on probabilities.
+
+        Computed in float64 and given back in the precision of the logits, of half-precision ones in float32.
+        """
         module = self._fitted_module("transforms")
         logits = check_floats("logits", as_tensor("logits", logits))
         require(logits.ndim == 2, f"logits must have shape [N, K], got {list(logits.shape)}")
@@ -147,7 +161,7 @@ class Calibrator(ABC):
         if len(logits) > 0:
             _check_size(logits)
         with torch.no_grad():
-            return module.to(logits.device)(upcast(logits))
+            return module.to(logits.device)(logits.double()).to(upcast(logits[:0]).dtype)
 
     def predict_proba(self, logits: Float[Tensor, "N K"]) -> Float[Tensor, "N K"]:
         """Calibrated probabilities."""
@@ -160,7 +174,7 @@ class Calibrator(ABC):
     def fitted_on_same(self, logits: Float[Tensor, "N K"]) -> bool:
         """Whether these are the logits it was fitted on: a result on them is no evidence."""
         self._fitted_module("compares data")
-        return _fingerprint(upcast(as_tensor("logits", logits).detach()).cpu()) == self._fingerprint
+        return _fingerprint(as_tensor("logits", logits).detach().cpu()) == self._fingerprint
 
     def _fitted_module(self, action: str) -> CalibrationModule:
         if self._module is None:
@@ -172,8 +186,8 @@ CALIBRATORS: Registry[type[Calibrator]] = Registry("calibrator", "rankmixup.cali
 """Every calibrator by name."""
 
 
-def over_rows(logits: Float[Tensor, "N K"], compute: Callable[[slice], Result]) -> list[Result]:
-    """Results of `compute` for slices of rows that stay in a core's own cache, in the order of the rows.
+def over_rows(logits: Float[Tensor, "N K"], compute: Callable[[Tensor, slice], Result]) -> list[Result]:
+    """Results of `compute` for rows in float64 and their place, few enough to stay in a core's own cache, in the order of the rows.
 
     Slices are spread over as many threads as torch may use and are too small for torch to split again: threads that meet
     after every operation cost more than they bring, and very much more on a busy machine.
@@ -181,10 +195,14 @@ def over_rows(logits: Float[Tensor, "N K"], compute: Callable[[slice], Result]) 
     rows = max(1, _CHUNK // logits.shape[1])
     slices = [slice(start, start + rows) for start in range(0, len(logits), rows)]
     threads = torch.get_num_threads()
+
+    def one(place: slice) -> Result:
+        return compute(logits[place].double(), place)
+
     if threads == 1 or len(slices) < 16:
-        return [compute(part) for part in slices]
+        return [one(place) for place in slices]
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(compute, slices))
+        return list(pool.map(one, slices))
 
 
 def _check_size(logits: Tensor) -> None:
@@ -196,13 +214,13 @@ def _check_size(logits: Tensor) -> None:
 def _figures(module: nn.Module, logits: Tensor, target: Tensor, num_bins: int) -> dict[str, float]:
     """NLL and ECE of what `module` makes of the logits."""
 
-    def part(rows: slice) -> tuple[Tensor, Tensor, Tensor]:
-        scores = module(logits[rows])
+    def part(rows: Tensor, place: slice) -> tuple[Tensor, Tensor, Tensor]:
+        scores = module(rows)
         top, prediction = scores.max(dim=1)
-        right = scores.gather(1, target[rows].unsqueeze(1)).squeeze(1)
+        right = scores.gather(1, target[place].unsqueeze(1)).squeeze(1)
         # Not torch's softmax, which splits even a slice as small as this over threads.
         total = (scores - top.unsqueeze(1)).exp_().sum(dim=1)
-        return total.log().double() + (top - right), total.reciprocal(), (prediction == target[rows]).to(total.dtype)
+        return total.log() + (top - right), total.reciprocal(), (prediction == target[place]).double()
 
     nll, confidence, correct = (torch.cat(column) for column in zip(*over_rows(logits, part), strict=True))
     return {"nll": nll.mean().item(), "ece": bin_top_label(confidence, correct, num_bins).ece().item()}

@@ -67,9 +67,9 @@ class EnsembleTemperatureScaling(Calibrator):
 def _log_likelihoods(logits: Tensor, target: Tensor, temperature: float) -> NDArray[Any]:
     """Log-probability of the right class of every sample under each of the three parts."""
 
-    def part(rows: slice) -> Tensor:
-        scores, index = logits[rows].double(), target[rows].unsqueeze(1)
-        both = [each.gather(1, index) - each.logsumexp(dim=1, keepdim=True) for each in (scores / temperature, scores)]
+    def part(rows: Tensor, place: slice) -> Tensor:
+        index = target[place].unsqueeze(1)
+        both = [each.gather(1, index) - each.logsumexp(dim=1, keepdim=True) for each in (rows / temperature, rows)]
         return torch.cat([*both, torch.full_like(both[0], -float(np.log(logits.shape[1])))], dim=1)
 
     return torch.cat(over_rows(logits, part)).numpy()

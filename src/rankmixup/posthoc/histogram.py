@@ -66,7 +66,7 @@ class HistogramBinning(Calibrator):
         return "bin accuracy"
 
     def _fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Fitted:
-        tops = over_rows(logits, lambda rows: _confidence(logits[rows].double()))
+        tops = over_rows(logits, lambda rows, _: _confidence(rows))
         confidence, prediction = (torch.cat(column) for column in zip(*tops, strict=True))
         ranked = confidence.sort().values
         ranks = [round(step * len(ranked) / self.num_bins) for step in range(1, self.num_bins)]

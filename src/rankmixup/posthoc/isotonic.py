@@ -64,7 +64,7 @@ class IsotonicCalibration(Calibrator):
         from sklearn.isotonic import IsotonicRegression
 
         samples, classes = logits.shape
-        normaliser = torch.cat(over_rows(logits, lambda rows: logits[rows].double().logsumexp(dim=1)))
+        normaliser = torch.cat(over_rows(logits, lambda rows, _: rows.logsumexp(dim=1)))
         inputs, outputs = [], []
         for index in range(classes):
             # Column by column, so that no float64 copy of a large matrix is made.

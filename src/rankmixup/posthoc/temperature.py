@@ -68,12 +68,12 @@ class TemperatureScaling(Calibrator):
         return Fitted(TemperatureModule(self.temperature_), {"temperature": self.temperature_}, converged)
 
     def _search_grid(self, logits: Tensor, target: Tensor) -> tuple[float, bool]:
-        def confidences(rows: slice) -> Tensor:
-            below_top = logits[rows] - logits[rows].amax(dim=1, keepdim=True)
+        def confidences(rows: Tensor, _: slice) -> Tensor:
+            below_top = rows - rows.amax(dim=1, keepdim=True)
             return torch.stack([(below_top / temperature).exp_().sum(dim=1).reciprocal_() for temperature in _GRID])
 
         confidence = torch.cat(over_rows(logits, confidences), dim=1)
-        correct = (logits.argmax(dim=1) == target).to(logits.dtype)
+        correct = (logits.argmax(dim=1) == target).double()
         errors = [bin_top_label(row, correct, self.num_bins).ece().item() for row in confidence]
         best = min(range(len(_GRID)), key=errors.__getitem__)  # the first of equals
         return _GRID[best], 0 < best < len(_GRID) - 1
@@ -120,16 +120,15 @@ def _root(logits: Tensor, target: Tensor, scale: float) -> tuple[float, bool]:
 
 
 def _slope_and_curvature(logits: Tensor, target: Tensor, scale: float) -> tuple[float, float]:
-    """First and second derivative of the mean NLL by 1/T, in float64 whatever the logits are."""
+    """First and second derivative of the mean NLL by 1/T."""
 
-    def part(rows: slice) -> tuple[float, float]:
-        below_top = logits[rows].double()
-        below_top = below_top - below_top.amax(dim=1, keepdim=True)
+    def part(rows: Tensor, place: slice) -> tuple[float, float]:
+        below_top = rows - rows.amax(dim=1, keepdim=True)
         weighted = (below_top * scale).exp_()
         total = weighted.sum(dim=1)
         mean = weighted.mul_(below_top).sum(dim=1) / total
         square = weighted.mul_(below_top).sum(dim=1) / total
-        right = below_top.gather(1, target[rows].unsqueeze(1)).squeeze(1)
+        right = below_top.gather(1, target[place].unsqueeze(1)).squeeze(1)
         return (mean - right).sum().item(), (square - mean.square()).sum().item()
 
     slopes, curvatures = zip(*over_rows(logits, part), strict=True)

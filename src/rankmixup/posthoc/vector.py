@@ -88,7 +88,7 @@ def _no_optimum(module: VectorModule, logits: Tensor, target: Tensor) -> str:
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         return f"class {missing[0]}{more} has no sample, so that the best bias is minus infinity"
-    if all(over_rows(logits, lambda rows: bool((module(logits[rows]).argmax(dim=1) == target[rows]).all()))):
+    if all(over_rows(logits, lambda rows, place: bool((module(rows).argmax(dim=1) == target[place]).all()))):
         return "every sample can be made right, so that the best scales are infinite"
     return ""
 
@@ -102,24 +102,24 @@ def _natural(x: NDArray[Any], mean: NDArray[Any], spread: NDArray[Any]) -> tuple
 
 def _moments(logits: Tensor) -> tuple[NDArray[Any], NDArray[Any]]:
     """Mean and standard deviation of each column; 1 where it is constant."""
-    mean = torch.stack(over_rows(logits, lambda rows: logits[rows].double().sum(dim=0))).sum(dim=0) / len(logits)
-    squares = over_rows(logits, lambda rows: (logits[rows].double() - mean).square().sum(dim=0))
+    mean = torch.stack(over_rows(logits, lambda rows, _: rows.sum(dim=0))).sum(dim=0) / len(logits)
+    squares = over_rows(logits, lambda rows, _: (rows - mean).square().sum(dim=0))
     variance = torch.stack(squares).sum(dim=0) / len(logits)
     spread = variance.sqrt()
     return mean.numpy(), torch.where(spread > 0, spread, 1.0).numpy()
 
 
 def _nll_and_slopes(logits: Tensor, target: Tensor, scale: Tensor, bias: Tensor) -> tuple[float, NDArray[Any], NDArray[Any]]:
-    """Mean NLL and its derivatives by scale and bias, in float64."""
+    """Mean NLL and its derivatives by scale and bias."""
 
-    def part(rows: slice) -> tuple[Tensor, Tensor, Tensor]:
-        scores, index = logits[rows].double(), target[rows].unsqueeze(1)
-        log_probs = torch.addcmul(bias, scores, scale)
+    def part(rows: Tensor, place: slice) -> tuple[Tensor, Tensor, Tensor]:
+        index = target[place].unsqueeze(1)
+        log_probs = torch.addcmul(bias, rows, scale)
         log_probs -= log_probs.logsumexp(dim=1, keepdim=True)
         nll = -log_probs.gather(1, index).sum()
         residual = log_probs.exp_().scatter_add_(1, index, -torch.ones_like(index, dtype=torch.float64))
         by_bias = residual.sum(dim=0)
-        return nll, residual.mul_(scores).sum(dim=0), by_bias
+        return nll, residual.mul_(rows).sum(dim=0), by_bias
 
     columns = zip(*over_rows(logits, part), strict=True)
     nll, by_scale, by_bias = (torch.stack(column).sum(dim=0) / len(logits) for column in columns)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from rankmixup import random
 from rankmixup.errors import require, require_whole, shown
+from rankmixup.metrics.calibration import check_num_bins
 from rankmixup.metrics.ood import OODKind
 from rankmixup.metrics.resampling import check_replicates
 from rankmixup.metrics.uncertainty import metric_uncertainty
@@ -112,7 +113,7 @@ def evaluate(
     """Metrics of test scores with intervals and noise floors, and of the same scores after calibration on `calibrate_on=(logits, labels)`.
 
     Tensors or numpy arrays; with `from_logits=False` all of them are probabilities. `ood` names scores of out-of-distribution samples
-    to be told from the test samples by `score`.
+    to be told from the test samples by `score`. `num_bins`, 1 to 10,000, are the bins of ECE and its kin, and of histogram binning.
 
     >>> import torch
     >>> report = evaluate(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
@@ -164,6 +165,7 @@ def evaluate_scores(
 ) -> Evaluation:
     """As `evaluate`, for scores that know what they are."""
     check_replicates(replicates)
+    check_num_bins(num_bins)
     seed = require_whole("seed", seed)
     classes = test.scores.shape[1]
     calibrated, calibration = None, None
@@ -171,7 +173,7 @@ def evaluate_scores(
         others = held_out.scores.shape[1]
         require(others == classes, f"held-out and test scores must have the same number of classes, got {others} and {classes}")
         calibrator = _calibrator(calibrate_with, objective, num_bins).fit(held_out.logits, held_out.labels, split=fitted_on)
-        calibrated = Scores(calibrator.transform(test.logits), test.labels)
+        calibrated = Scores(calibrator.transform(test.logits.double()), test.labels)
         report = calibrator.report_
         calibration = {
             "method": report.method,

@@ -41,13 +41,21 @@ class Scores:
 
     @property
     def logits(self) -> Float[Tensor, "N K"]:
-        """Logits; the logarithms of probabilities are as good as any, and 0 counts as the least number above it."""
-        return self.scores if self.from_logits else self.scores.clamp(min=torch.finfo(self.scores.dtype).tiny).log()
+        """Logits; of probabilities their logarithms, in float64.
+
+        A probability of 0 was rounded to it: it counts as half of the smallest other one here, and at most as half of the smallest
+        that half precision has.
+        """
+        if self.from_logits:
+            return self.scores
+        probs = self.scores.double()
+        least = probs.where(probs > 0, 2**-24).min().clamp(max=2**-24) / 2
+        return probs.clamp(min=least).log()
 
     @property
     def probs(self) -> Float[Tensor, "N K"]:
-        """Probabilities."""
-        return self.scores.softmax(dim=1) if self.from_logits else self.scores
+        """Probabilities, in float64."""
+        return self.scores.double().softmax(dim=1) if self.from_logits else self.scores.double()
 
     @classmethod
     def read(cls, path: Path, kind: str | None = None, *, label_column: str | None = None, columns: Sequence[str] = ()) -> "Scores":

@@ -107,7 +107,7 @@ def require_number(name: str, value: Any, *, least: float = -math.inf, most: flo
 def require_whole(name: str, value: Any, *, least: float = -math.inf, most: float = math.inf) -> int:
     """`value` as an int; raises `InvalidInput` unless it is a whole number from `least` to `most`."""
     # Not whatever has an index: an array of one number would be passed on as an array.
-    number = int(value) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else None
+    number = None if isinstance(value, bool) or not isinstance(value, numbers.Integral) else int(value)
     if number is None:
         raise InvalidInput(f"{name} must be a whole number, got {shown(value)}")
     require(number >= least, f"{name} must be at least {least}, got {shown(value)}")

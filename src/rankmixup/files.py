@@ -1,5 +1,6 @@
 """Files that are written whole or not at all, and read without executing anything."""
 
+import contextlib
 import io
 import json
 import math
@@ -8,6 +9,7 @@ import secrets
 import sys
 import warnings
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,18 @@ from numpy.typing import NDArray
 
 from rankmixup.errors import InvalidInput, require
 
-__all__ = ["append_line", "parse_json", "read_json", "read_npz", "reason", "require_fits", "write_atomic", "write_json", "write_npz"]
+__all__ = [
+    "append_line",
+    "parse_json",
+    "read_json",
+    "read_npz",
+    "readable",
+    "reason",
+    "require_fits",
+    "write_atomic",
+    "write_json",
+    "write_npz",
+]
 
 _GIB = 1 << 30
 _MOST_COMPRESSED = 20
@@ -85,6 +98,15 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"numbers must be finite, got {text[:40]}")
     return number
+
+
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Say in one sentence that the file at `path` cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"{path} must be a file that can be read ({reason(error)})") from error
 
 
 def require_fits(path: Path, unpacked_bytes: int) -> None:

@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from rankmixup.config import content_hash
 from rankmixup.data.base import ImageFiles
 from rankmixup.data.progress import progress
 from rankmixup.errors import InvalidInput
-from rankmixup.files import read_json, reason, write_atomic
+from rankmixup.files import read_json, readable, write_atomic
 
 __all__ = ["digests", "fingerprint_of", "user_cache"]
 
@@ -45,7 +44,7 @@ def digests(files: ImageFiles) -> list[str]:
     with ThreadPoolExecutor(os.cpu_count()) as pool, progress(f"hashing {files.folder.name}", len(changed)) as advance:
 
         def sha256(name: str) -> str:
-            with _readable(files.folder / name), (files.folder / name).open("rb") as file:
+            with readable(files.folder / name), (files.folder / name).open("rb") as file:
                 value = hashlib.file_digest(file, "sha256").hexdigest()
             advance(1)
             return value
@@ -62,7 +61,7 @@ def digests(files: ImageFiles) -> list[str]:
 
 def _state(path: Path) -> list[int]:
     """What changes with a file: time of its content, time of its entry, which nobody can set back, size, and which file it is."""
-    with _readable(path):
+    with readable(path):
         stat = path.stat()
     return [stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino]
 
@@ -70,15 +69,6 @@ def _state(path: Path) -> list[int]:
 def _holds(entry: Any, state: list[int]) -> bool:
     """Whether an entry of the cache is one, and of a file in this state."""
     return isinstance(entry, list) and entry[:-1] == state and isinstance(entry[-1], str)
-
-
-@contextlib.contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Say in one sentence what cannot be read."""
-    try:
-        yield
-    except OSError as error:
-        raise InvalidInput(f"{path} must be a file that can be read ({reason(error)})") from error
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -80,7 +80,8 @@ def classwise_noise_floor(
 ) -> Float[Tensor, " R"]:
     """Summed classwise ECE of calibrated models: every label is drawn from its own row of probabilities.
 
-    `parts` hold `samples` rows `[n, K]` in all. Fewer than `replicates` values, never fewer than 100, come back where there are so many samples that all would take minutes.
+    `parts` hold `samples` rows `[n, K]` in all. Fewer than `replicates` values, never fewer than 100, come back where there are so many
+    samples that all would take minutes.
     """
     replicates = min(replicates, max(100, _CLASSWISE_DRAWS // samples))
     expected, counts, hits = torch.zeros(0, dtype=torch.float64), torch.zeros(0), []

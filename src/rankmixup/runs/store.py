@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankmixup.errors import InvalidInput, require, shown
-from rankmixup.files import append_line, parse_json, read_json, read_npz, write_atomic, write_json, write_npz
+from rankmixup.files import append_line, parse_json, read_json, read_npz, readable, write_atomic, write_json, write_npz
 from rankmixup.runs.lock import hold_lock, is_locked
 from rankmixup.runs.provenance import flat
 from rankmixup.runs.records import Environment, EpochRecord, MixedPredictions, RunResult, Splits
@@ -183,7 +183,8 @@ class StoredRun:
 
     def _log_lines(self) -> list[bytes]:
         # What follows the last newline was cut short by a crash, and belongs to no finished epoch.
-        return self._log.read_bytes().split(b"\n")[:-1] if self._log.exists() else []
+        with readable(self._log):
+            return self._log.read_bytes().split(b"\n")[:-1] if self._log.exists() else []
 
 
 def environment() -> dict[str, Any]:

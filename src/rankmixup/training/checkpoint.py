@@ -45,7 +45,8 @@ class Checkpoints:
         name = self._write("step", position, {**state, "best": self._best})
         self._kept = [*self._kept, _files(name, self._best)][-2:]
         for path in self.folder.iterdir():
-            if _NAME.search(path.name) and path.name not in set().union(*self._kept):
+            # A folder of such a name is not ours, and in nobody's way.
+            if _NAME.search(path.name) and path.is_file() and path.name not in set().union(*self._kept):
                 path.unlink()
 
     def newest(self) -> tuple[Path | None, list[str]]:

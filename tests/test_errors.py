@@ -24,13 +24,15 @@ def test_every_kind_of_number_in_the_range_passes(value):
     require_number("weight", value, least=0, most=1)
 
 
-@pytest.mark.parametrize("value", [None, "1", True, 1.0, math.nan, torch.tensor(1.0), torch.tensor([1, 2]), np.float64(1), 0, 11])
+@pytest.mark.parametrize(
+    "value", [None, "1", True, 1.0, math.nan, torch.tensor(1.0), torch.tensor([1, 2]), torch.tensor(3), np.array(3), np.float64(1), 0, 11]
+)
 def test_what_is_no_whole_number_in_the_range_is_refused(value):
     with pytest.raises(InvalidInput, match=r"^num_bins must be (a whole number|at least 1|at most 10), got "):
         require_whole("num_bins", value, least=1, most=10)
 
 
-@pytest.mark.parametrize("value", [3, np.int8(3), np.uint64(3), torch.tensor(3)])
+@pytest.mark.parametrize("value", [3, np.int8(3), np.uint64(3)])
 def test_every_kind_of_whole_number_becomes_an_int(value):
     assert type(require_whole("num_bins", value, least=1)) is int
 

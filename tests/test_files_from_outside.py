@@ -170,6 +170,6 @@ def test_any_damage_is_one_sentence_or_does_no_harm(edits, cut, tmp_path_factory
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 100_000, b"{" * 100_000])
 def test_json_of_any_content(content, tmp_path):
     (tmp_path / "a.json").write_bytes(content)
-    with pytest.raises(InvalidInput, match=r"a.json must be a readable JSON file") as caught:
+    with pytest.raises(InvalidInput, match=r"a.json must be JSON") as caught:
         read_json(tmp_path / "a.json")
     assert len(str(caught.value)) < 500

@@ -55,7 +55,9 @@ def digests(files: ImageFiles) -> list[str]:
         # Without a cache folder, files are read again next time.
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(path, json.dumps(known | settled).encode())
+            # JSON holds text alone, and names of files any bytes.
+            kept = {os.fsencode(name).decode("latin1"): entry for name, entry in (known | settled).items()}
+            write_atomic(path, json.dumps(kept).encode())
     return [fresh[name] if name in fresh else known[name][-1] for name in files.names]
 
 
@@ -73,8 +75,8 @@ def _holds(entry: Any, state: list[int]) -> bool:
 
 def _read(path: Path) -> dict[str, Any]:
     """What is kept; nothing where the file is damaged or another's."""
-    with contextlib.suppress(InvalidInput):
+    with contextlib.suppress(InvalidInput, UnicodeError):
         held = read_json(path)
         if isinstance(held, dict):
-            return held
+            return {os.fsdecode(name.encode("latin1")): entry for name, entry in held.items()}
     return {}

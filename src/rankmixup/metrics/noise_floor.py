@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rankmixup.errors import require, require_number
 from rankmixup.metrics.calibration import bin_index
-from rankmixup.metrics.resampling import BLOCK, Cuts, calibrated_draws, cumulative, equal_width
+from rankmixup.metrics.resampling import BLOCK, Cuts, calibrated_draws, check_replicates, cumulative, equal_width
 from rankmixup.ops import as_tensor, check_unit
 
 __all__ = ["NoiseFloor", "calibrated_gaps", "classwise_noise_floor", "ece_noise_floor", "noise_floor"]
@@ -61,6 +61,7 @@ def ece_noise_floor(
 
 def calibrated_gaps(confidence: Float[Tensor, " N"], cuts: Cuts, replicates: int, rng: torch.Generator) -> Float[Tensor, "R H"]:
     """Sums of confidence minus correctness between cuts, over N, of calibrated models with these sorted confidences."""
+    check_replicates(replicates)
     right = torch.zeros(replicates, len(cuts.start), dtype=torch.float64)
     for first, part in zip(range(0, len(confidence), BLOCK), confidence.split(BLOCK), strict=True):
         right += torch.cat([cuts.at(cumulative(draws), first) for draws in calibrated_draws(part, replicates, rng)])

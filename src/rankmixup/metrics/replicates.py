@@ -1,6 +1,6 @@
 """Bootstrap replicates of every metric of one or more models on the same samples."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -13,7 +13,17 @@ from torch import Tensor
 from rankmixup.metrics.calibration import Bins
 from rankmixup.metrics.inputs import checked_rows
 from rankmixup.metrics.ranked_replicates import RankedSums, WrongRuns
-from rankmixup.metrics.resampling import BLOCK, Cuts, block_draws, bootstrap_weights, cumulative, equal_mass, equal_width, plain_cuts
+from rankmixup.metrics.resampling import (
+    BLOCK,
+    Cuts,
+    block_draws,
+    bootstrap_weights,
+    check_replicates,
+    cumulative,
+    equal_mass,
+    equal_width,
+    plain_cuts,
+)
 from rankmixup.metrics.rows import check_num_bins
 from rankmixup.metrics.ties import confidence_odds, last_of_ties
 from rankmixup.ops import as_tensor
@@ -161,6 +171,7 @@ class Bootstrap:
 
 def bootstrap(models: Sequence[Samples], replicates: int, rng: torch.Generator, *, ranked: bool = True) -> list[Bootstrap]:
     """The same replicates of the same samples for every model; without `ranked`, only what needs no ranks."""
+    check_replicates(replicates)
     size = len(models[0])
     # Which sample of one model a weight falls on is arbitrary; that two models get it for the same one is not.
     together = len(models) > 1
@@ -190,7 +201,7 @@ class _Sums:
         self.centre = {key: column.double().mean() for key, column in samples.means.items()}
         self.means = torch.zeros(replicates, len(samples.means), dtype=torch.float64)
 
-    def block(self, start: int, end: int):
+    def block(self, start: int, end: int) -> Callable[..., None]:
         """What adds the weights of some replicates of a block."""
         samples, place = self.samples, slice(start, end)
         gap = (samples.confidence[place] - samples.right[place].byte()).float()

@@ -74,7 +74,9 @@ _DENSE = 1 << 25
 def classwise_noise_floor(
     parts: Iterable[Tensor], samples: int, num_bins: int, replicates: int, rng: torch.Generator
 ) -> Float[Tensor, " R"]:
-    """Summed classwise ECE of calibrated models: every label is drawn from its own row of probabilities, `samples` rows `[n, K]` in all `parts`.
+    """Summed classwise ECE of calibrated models: every label is drawn from its own row of probabilities.
+
+    `parts` are chunks `[n, K]` of them, `samples` rows in all.
 
     Fewer than `replicates` values, never fewer than 100, come back where there are so many samples that all would take minutes.
     """

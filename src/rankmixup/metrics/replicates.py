@@ -1,6 +1,6 @@
 """Bootstrap replicates of every metric of one or more models on the same samples."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -15,7 +15,7 @@ from rankmixup.metrics.inputs import checked_rows
 from rankmixup.metrics.ranked_replicates import RankedSums, WrongRuns
 from rankmixup.metrics.resampling import BLOCK, Cuts, block_draws, bootstrap_weights, cumulative, equal_mass, equal_width, plain_cuts
 from rankmixup.metrics.rows import check_num_bins
-from rankmixup.metrics.ties import confidence_odds, last_of_ties
+from rankmixup.metrics.ties import confidence_odds, last_of_ties, tie_key
 
 __all__ = ["Bootstrap", "Samples", "bootstrap", "ranked_values", "read_samples", "sorted_samples"]
 
@@ -94,6 +94,7 @@ def sorted_samples(
     confidence = confidence.detach().cpu().double()
     log_odds = confidence_odds(confidence) if log_odds is None else log_odds.detach().cpu()
     order = torch.from_numpy(np.argsort(log_odds.numpy()))  # torch's sort takes several times the memory
+    log_odds = tie_key(log_odds)  # half as large
     last = last_of_ties(log_odds[order])
     del log_odds
     confidence, right = confidence[order], correct.detach().cpu().bool()[order]
@@ -188,7 +189,7 @@ class _Sums:
         self.centre = {key: column.double().mean() for key, column in samples.means.items()}
         self.means = torch.zeros(replicates, len(samples.means), dtype=torch.float64)
 
-    def block(self, start: int, end: int):
+    def block(self, start: int, end: int) -> Callable[[slice, Tensor], None]:
         """What adds the weights of some replicates of a block."""
         samples, place = self.samples, slice(start, end)
         gap = (samples.confidence[place] - samples.right[place].byte()).float()

@@ -1,8 +1,8 @@
 """What metrics read from rows of scores; each figure is computed once, when first asked for, while the rows are in cache."""
 
 from functools import cached_property
-from numbers import Integral
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -18,7 +18,7 @@ MOST_BINS = 10_000
 
 def check_num_bins(num_bins: int) -> None:
     """Refuse what is not a whole number from 1 to `MOST_BINS`."""
-    require(isinstance(num_bins, Integral) and not isinstance(num_bins, bool), f"num_bins must be a whole number, got {num_bins!r}")
+    require(isinstance(num_bins, int | np.integer) and not isinstance(num_bins, bool), f"num_bins must be a whole number, got {num_bins!r}")
     require(num_bins >= 1, f"num_bins must be at least 1, got {num_bins}")
     require(num_bins <= MOST_BINS, f"num_bins must be at most {MOST_BINS}, got {num_bins}")
 
@@ -100,7 +100,7 @@ class Rows:
 
     @cached_property
     def log_odds(self) -> Float[Tensor, " n"]:
-        """log p / (1 - p) of the confidence p: orders predictions as p does, also where p rounds to 1."""
+        """Log-odds log(p / (1 - p)) of the confidence p: they order predictions as p does, also where p rounds to 1."""
         if self.from_logits:
             odds = -self._others_sum.log()
             rows = (self._others_sum < 1e-300).nonzero().squeeze(1)  # almost or altogether underflowed

@@ -38,7 +38,9 @@ def smooth_calibration_error(probs: Float[Tensor, "N K"], target: Int[Tensor, " 
     return smooth_from_grid(residual_grid(*top_label(probs, target, from_logits=from_logits)), len(target))
 
 
-def residual_grid(confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"] | Bool[Tensor, " N"], steps: int = GRID) -> Float[Tensor, " G"]:
+def residual_grid(
+    confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"] | Bool[Tensor, " N"], steps: int = GRID
+) -> Float[Tensor, " G"]:
     """Sums of correct - confidence at the points 0, 1/steps, ..., 1, in float64."""
     grid = torch.zeros(steps + 1, dtype=torch.float64, device=confidence.device)
     for part, right in zip(confidence.detach().split(_BLOCK), correct.detach().split(_BLOCK), strict=True):

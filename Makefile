@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-all check bench faults docs clean
+.PHONY: demo test test-all check bench faults fuzz docs clean
 
 demo: .venv/user
 	$(BIN)/rankmixup demo
@@ -26,6 +26,9 @@ bench: .venv/dev
 
 faults: .venv/dev
 	$(BIN)/python -m studies.faults
+
+fuzz: .venv/dev
+	$(BIN)/python -m studies.fuzz
 
 docs: .venv/docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning docs site

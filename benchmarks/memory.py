@@ -3,6 +3,7 @@
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import torch
 
@@ -37,8 +38,7 @@ def measure(samples: int, classes: int) -> float:
     for part in torch.arange(samples).split(max(1, 1_000_000 // classes)):
         scores[part] = 2 * torch.randn(len(part), classes, generator=rng)
         target[part] = torch.multinomial(scores[part].softmax(1), 1, generator=rng).squeeze(1)
-    with open("/proc/self/statm") as file:
-        held = int(file.read().split()[1]) * resource.getpagesize()
+    held = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     rm.evaluate(scores, target, replicates=REPLICATES)
     peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return (peak - held + scores.nbytes) / 1e6

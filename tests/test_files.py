@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from rankmixup import files
 from rankmixup.errors import InvalidInput
-from rankmixup.files import read_npz, write_atomic
+from rankmixup.files import parse_json, read_json, read_npz, require_fits, write_atomic
 from rankmixup.runs import Run, Scores, StoredRun
 
 LOGITS = np.array([[2.0, 0.0], [0.0, 3.0]])
@@ -45,9 +46,9 @@ def test_probabilities_of_zero_have_finite_logits():
         ({"logits": LOGITS}, "must hold an array 'labels', it holds 'logits'"),
         ({"labels": LABELS}, "must hold one array named 'logits' or 'probs', got neither"),
         ({"labels": LABELS, "logits": LOGITS, "probs": LOGITS}, "got logits and probs"),
-        ({"labels": LABELS.astype(float), "logits": LOGITS}, "labels must be class indices, got float64"),
+        ({"labels": LABELS.astype(float), "logits": LOGITS}, "labels must hold class indices, got dtype torch.float64"),
         ({"labels": LABELS, "logits": LOGITS.astype(int)}, "logits must be floating point, got int64"),
-        ({"labels": LABELS[:1], "logits": LOGITS}, "logits and labels must have the same length, got 2 and 1"),
+        ({"labels": LABELS[:1], "logits": LOGITS}, r"labels must hold one class index for each of 2 samples, got shape \[1\]"),
         ({"labels": np.array([0, 5]), "logits": LOGITS}, r"labels must lie in 0..1, got 5"),
         ({"labels": LABELS[:0], "logits": LOGITS[:0]}, "at least one sample"),
         ({"labels": LABELS, "logits": np.array([[np.nan, 0], [0, 1]])}, "logits must be finite, row 0 is not"),
@@ -128,3 +129,82 @@ def test_foreign_folders_are_refused(tmp_path):
     (tmp_path / "run.json").write_text('{"method": {"name": "ce", "temperature": 1}}')
     with pytest.raises(InvalidInput, match="unknown field of CrossEntropy 'temperature'"):
         StoredRun.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"{", "Expecting property name"),
+        (b"", "Expecting value"),
+        (b"\xff", "can't decode byte 0xff"),
+        (b'{"a": NaN}', "numbers must be finite, got NaN"),
+        (b'{"a": -Infinity}', "numbers must be finite, got -Infinity"),
+        (b'{"a": 1e999}', "numbers must be finite, got 1e999"),
+        (b"9" * 5000, "a whole number has too many digits"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"a": ' * 100_000, "nested too deeply"),
+        (rb'["\ud800"]', "surrogates not allowed"),
+    ],
+)
+def test_json_that_is_none_is_refused_in_one_short_sentence_with_its_path(content, reason, tmp_path):
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    with pytest.raises(InvalidInput, match=f"a.json must be JSON.*{reason}") as caught:
+        read_json(path)
+    assert len(str(caught.value)) < 300
+
+
+def test_json_that_is_not_there_or_is_good(tmp_path):
+    with pytest.raises(InvalidInput, match=r"none.json must be a readable JSON file .*No such file or directory"):
+        read_json(tmp_path / "none.json")
+    assert parse_json(rb'{"a": [1, 2.5e3, "\ud83d\ude00", "\u00e9"]}', "it") == {"a": [1, 2500.0, "\U0001f600", "é"]}
+
+
+def test_a_file_is_written_where_folders_cannot_be_opened(tmp_path, monkeypatch):
+    def refuse(path, *rest, **more):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("rankmixup.files.os.open", refuse)
+    monkeypatch.setattr("rankmixup.files.os.name", "nt")
+    write_atomic(tmp_path / "a", b"whole")
+    monkeypatch.undo()
+    assert (tmp_path / "a").read_bytes() == b"whole"
+
+
+def test_what_a_file_unpacks_to_must_fit(tmp_path, monkeypatch):
+    monkeypatch.delenv("RANKMIXUP_MAX_GIB", raising=False)
+    monkeypatch.setattr(files, "_available_memory", lambda: 4 << 30)
+    path = tmp_path / "a.npz"
+    path.write_bytes(b"small")
+    require_fits(path, 1 << 30)
+    with pytest.raises(
+        InvalidInput, match=r"a.npz unpacks to 1.5 GiB, which must be at most 1 GiB; allow more with --max-gib or RANKMIXUP_"
+    ):
+        require_fits(path, 3 << 29)
+    with path.open("wb") as file:
+        file.truncate(1 << 27)  # takes no room on disk; 20 times as much is 2.5 GiB
+    require_fits(path, 5 << 29)
+    with pytest.raises(InvalidInput, match=r"unpacks to 3 GiB, which must be at most 2.5 GiB"):
+        require_fits(path, 3 << 30)
+    monkeypatch.setenv("RANKMIXUP_MAX_GIB", "8.5")
+    require_fits(path, 3 << 30)
+    with pytest.raises(InvalidInput, match=r"unpacks to 8 GiB, which must be at most the memory that is available, 4 GiB"):
+        require_fits(path, 8 << 30)
+    monkeypatch.setenv("RANKMIXUP_MAX_GIB", "1e308")
+    with pytest.raises(InvalidInput, match=r"unpacks to .* GiB, which must be at most the memory that is available, 4 GiB"):
+        require_fits(path, 10**5000)
+    monkeypatch.setenv("RANKMIXUP_MAX_GIB", "0.5")
+    with pytest.raises(InvalidInput, match=r"unpacks to 1 GiB, which must be at most 0.5 GiB"):
+        require_fits(path, 1 << 30)
+
+
+@pytest.mark.parametrize("setting", ["", "0", "-1", "nan", "inf", "much"])
+def test_the_limit_must_be_a_positive_number(setting, tmp_path, monkeypatch):
+    monkeypatch.setenv("RANKMIXUP_MAX_GIB", setting)
+    (tmp_path / "a").touch()
+    with pytest.raises(InvalidInput, match=rf"RANKMIXUP_MAX_GIB \(--max-gib\) must be a positive number, got '{setting}'"):
+        require_fits(tmp_path / "a", 1)
+
+
+def test_available_memory_is_plausible():
+    assert 1 << 26 < files._available_memory() < 1 << 50

@@ -9,7 +9,7 @@ import types
 from abc import ABC
 from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from rankmixup.errors import InvalidInput, unknown_name
+from rankmixup.errors import InvalidInput, shown, unknown_name
 from rankmixup.registry import Registry
 
 __all__ = ["Configured", "content_hash"]
@@ -121,7 +121,7 @@ def _checked(owner: str, field: str, annotation: Any, value: Any) -> Any:
         if expected is type(None) and value is None:
             return None
         if get_origin(expected) is Literal:
-            if value in get_args(expected):
+            if type(value) in (str, int, float, bool) and value in get_args(expected):
                 return value
         elif get_origin(expected) is tuple and isinstance(value, (tuple, list)):
             if all(isinstance(item, get_args(expected)[0]) for item in value):
@@ -140,7 +140,7 @@ def _checked(owner: str, field: str, annotation: Any, value: Any) -> Any:
     choices = [str(choice) for expected in _alternatives(annotation) for choice in get_args(expected) if get_origin(expected) is Literal]
     if choices and isinstance(value, str):
         raise unknown_name(where, value, choices)
-    raise InvalidInput(f"{where} must be of type {_type_name(annotation)}, got {value!r}")
+    raise InvalidInput(f"{where} must be of type {_type_name(annotation)}, got {shown(value)}")
 
 
 def _type_name(annotation: Any) -> str:

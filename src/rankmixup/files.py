@@ -1,19 +1,39 @@
 """Files that are written whole or not at all, and read without executing anything."""
 
+import contextlib
 import io
 import json
+import math
 import os
 import secrets
+import sys
+import warnings
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankmixup.errors import InvalidInput
+from rankmixup.errors import InvalidInput, require
 
-__all__ = ["append_line", "read_json", "read_npz", "write_atomic", "write_json", "write_npz"]
+__all__ = [
+    "append_line",
+    "parse_json",
+    "read_json",
+    "read_npz",
+    "readable",
+    "reason",
+    "require_fits",
+    "write_atomic",
+    "write_json",
+    "write_npz",
+]
+
+_GIB = 1 << 30
+_MOST_COMPRESSED = 20
+"""How many times its own size a file may unpack to, however large it is."""
 
 
 def write_atomic(path: Path, content: bytes | memoryview) -> None:
@@ -29,6 +49,8 @@ def write_atomic(path: Path, content: bytes | memoryview) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    if os.name == "nt":  # where a folder cannot be opened, and a renamed file needs no more
+        return
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -48,11 +70,75 @@ def append_line(path: Path, data: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON."""
+    """Read JSON, as `parse_json` does."""
     try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"{path} must be a readable JSON file ({error})") from error
+        content = path.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"{path} must be a readable JSON file ({reason(error)})") from error
+    return parse_json(content, str(path))
+
+
+def parse_json(content: bytes, name: str) -> Any:
+    """The value of UTF-8 JSON; NaN, infinity and numbers beyond float64 are refused. `name` is what errors call it."""
+    try:
+        text = content.decode()
+        value = json.loads(text, parse_constant=_finite, parse_float=_finite)
+        if "\\ud" in text.lower():
+            json.dumps(value, ensure_ascii=False).encode()  # raises for half a surrogate pair, which nothing could print
+        return value
+    except RecursionError:
+        raise InvalidInput(f"{name} must be JSON, it is nested too deeply") from None
+    except ValueError as error:
+        why = "a whole number has too many digits" if "int_max_str_digits" in str(error) else reason(error)
+        raise InvalidInput(f"{name} must be JSON ({why})") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"numbers must be finite, got {text[:40]}")
+    return number
+
+
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Say in one sentence that the file at `path` cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"{path} must be a file that can be read ({reason(error)})") from error
+
+
+def require_fits(path: Path, unpacked_bytes: int) -> None:
+    """Raise unless what the file at `path` unpacks to is small enough to be read into memory.
+
+    It may be at most 1 GiB or 20 times the size of the file, whichever is larger, or as much as the environment variable
+    RANKMIXUP_MAX_GIB says instead; never more than the memory that is available.
+    """
+    setting = os.environ.get("RANKMIXUP_MAX_GIB")
+    if setting is None:
+        allowed: float = max(_GIB, _MOST_COMPRESSED * path.stat().st_size)
+    else:
+        try:
+            gib = float(setting)
+        except ValueError:
+            gib = math.nan
+        require(0 < gib < math.inf, f"RANKMIXUP_MAX_GIB (--max-gib) must be a positive number, got {setting!r}")
+        allowed = gib * _GIB
+    # A header can promise more than a float can hold.
+    size = f"{path} unpacks to {min(unpacked_bytes, 1 << 100) / _GIB:.4g} GiB, which must be at most"
+    require(unpacked_bytes <= allowed, f"{size} {allowed / _GIB:.4g} GiB; allow more with --max-gib or RANKMIXUP_MAX_GIB")
+    available = _available_memory()
+    require(unpacked_bytes <= available, f"{size} the memory that is available, {available / _GIB:.4g} GiB")
+
+
+def _available_memory() -> int:
+    """Bytes that can be taken without swapping, where the system tells."""
+    try:
+        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        return int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError, IndexError):
+        return sys.maxsize
 
 
 def write_npz(path: Path, **arrays: NDArray[Any]) -> None:
@@ -63,24 +149,55 @@ def write_npz(path: Path, **arrays: NDArray[Any]) -> None:
 
 
 def read_npz(path: Path, *required: str, optional: tuple[str, ...] = ()) -> dict[str, NDArray[Any]]:
-    """Arrays of an npz by name; pickled objects are refused, not loaded."""
-    if not path.is_file():
-        raise InvalidInput(f"{path} must be an npz file, there is no such file")
-    # numpy would try anything that is not a zip as one of its other formats, pickle among them.
-    if not zipfile.is_zipfile(path):
-        raise InvalidInput(f"{path} must be an npz file, it is of another kind or cut short")
+    """Arrays of an npz by name; pickled objects are refused, not loaded, and so is what `require_fits` refuses."""
+    require(path.is_file(), f"{path} must be an npz file, there is no such file")
+    require(zipfile.is_zipfile(path), f"{path} must be an npz file, it is of another kind or cut short")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            held = archive.files
-            arrays = {name: archive[name] for name in (*required, *optional) if name in held}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
-        reason = "it holds pickled objects, which are never loaded" if "pickle" in str(error).lower() else f"it cannot be read ({error})"
-        raise InvalidInput(f"{path} must be an npz file of plain arrays; {reason}") from error
-    for name in required:
-        if name not in arrays:
-            raise InvalidInput(f"{path} must hold an array {name!r}, it holds {', '.join(map(repr, held)) or 'nothing'}")
-    for name, array in arrays.items():
-        # numpy hands over a member that is not in its format as raw bytes.
-        if not isinstance(array, np.ndarray):
-            raise InvalidInput(f"{path} must be an npz file of plain arrays; {name!r} is none")
-    return arrays
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            held = [member.filename.removesuffix(".npy") for member in members]
+            wanted = {name: member for name, member in zip(held, members, strict=True) if name in (*required, *optional)}
+            for name in wanted:
+                require(held.count(name) == 1, f"{path} must hold each array once, it holds {name!r} {held.count(name)} times")
+            for name in required:
+                require(name in wanted, f"{path} must hold an array {name!r}, it holds {_listed(held) or 'nothing'}")
+            require_fits(path, sum(member.file_size for member in wanted.values()))
+            return {name: _read_member(archive, wanted[name]) for name in (*required, *optional) if name in wanted}
+    except InvalidInput:
+        raise
+    # A damaged file fails in as many ways as zip, zlib and numpy's headers have parts.
+    except Exception as error:
+        raise InvalidInput(f"{path} must be an npz file of plain arrays; it cannot be read ({reason(error)})") from error
+
+
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    """One array, for which no more memory is taken than the directory of the archive says."""
+    where = f"{archive.filename} must be an npz file of plain arrays; {member.filename!r}"
+    # Of what numpy writes, zipfile unpacks no more than is asked for; of the other kinds it does.
+    require(member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED), f"{where} is compressed in a way that numpy does not use")
+    with archive.open(member) as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python's parser and numpy have remarks on odd headers
+        read_header = _HEADERS.get(np.lib.format.read_magic(file))
+        require(read_header is not None, f"{where} has a header of a version that plain arrays do not need")
+        shape, _, dtype = read_header(file)  # type: ignore[misc]
+        require(not dtype.hasobject, f"{where} holds pickled objects, which are never loaded")
+        # Elements without a size would cost nothing here and memory later.
+        size = math.prod(shape) * max(1, dtype.itemsize)
+        require(size == member.file_size - file.tell(), f"{where} is of another size than its header says")
+        file.seek(0)
+        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+        return array
+
+
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+def _listed(names: list[str]) -> str:
+    """The first of `names`."""
+    return ", ".join(repr(name[:50]) for name in names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+def reason(error: Exception) -> str:
+    """What an error of another library says, short enough for a sentence."""
+    first = next(iter(str(error).splitlines()), "").strip().rstrip(".")
+    return first[:200] or type(error).__name__

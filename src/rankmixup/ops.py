@@ -1,16 +1,42 @@
-"""Small tensor operations that every loss shares."""
+"""Small tensor operations that all losses share, and the checks of what functions are given.
 
-from typing import Literal
+Shapes and types are always checked. Values are read only on the CPU, unless a function says otherwise: on a GPU that would
+make every step wait.
+"""
 
+from typing import Any, Literal
+
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import InvalidInput, require, require_choice, shown
 
-__all__ = ["Reduction", "check_batch", "check_target", "confidence", "max_logit", "reduce", "upcast"]
+__all__ = [
+    "Reduction",
+    "as_tensor",
+    "check_batch",
+    "check_counts",
+    "check_floats",
+    "check_indices",
+    "check_integers",
+    "check_logits",
+    "check_same_device",
+    "check_tensor",
+    "check_unit",
+    "class_indices",
+    "confidence",
+    "max_logit",
+    "reduce",
+    "upcast",
+]
 
 Reduction = Literal["mean", "sum", "none"]
+
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_INTEGERS = (torch.uint8, torch.int8, torch.uint16, torch.int16, torch.uint32, torch.int32, torch.uint64, torch.int64)
+_SINGLE_LABEL = "this library is for single-label classification (one class index per sample), not for multi-label or regression targets"
 
 
 def upcast(logits: Tensor) -> Tensor:
@@ -20,13 +46,10 @@ def upcast(logits: Tensor) -> Tensor:
 
 def reduce(per_sample: Float[Tensor, " B"], reduction: Reduction) -> Float[Tensor, "..."]:
     """The one place where a per-sample loss becomes a scalar."""
-    if reduction == "mean":
-        return per_sample.mean()
-    if reduction == "sum":
-        return per_sample.sum()
+    require_choice("reduction", reduction, ("mean", "sum", "none"))
     if reduction == "none":
         return per_sample
-    raise InvalidInput(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+    return per_sample.mean() if reduction == "mean" else per_sample.sum()
 
 
 def max_logit(logits: Float[Tensor, "*batch K"]) -> Float[Tensor, "*batch"]:
@@ -43,24 +66,129 @@ def confidence(logits: Float[Tensor, "*batch K"]) -> Float[Tensor, "*batch"]:
     return torch.exp(max_logit(logits) - logits.logsumexp(dim=-1))
 
 
-def check_batch(logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
-    """Refuse logits and targets that do not belong together; gives back the targets as 64-bit integers, which torch insists on.
+def as_tensor(name: str, value: Any) -> Tensor:
+    """The tensor of a tensor, a numpy array or a list of numbers, in any byte order.
 
-    The range of the labels is read only on the CPU: on a GPU it would stall every step, and the device asserts it anyway.
+    Floating-point numbers keep their precision, but numpy's long double becomes float64; integers become int64.
     """
-    require(isinstance(logits, Tensor), f"a model must return one tensor of logits [B, K], got {type(logits).__name__}")
-    require(logits.ndim == 2, f"logits must have shape [B, K], got {list(logits.shape)}")
-    require(logits.shape[0] > 0, "logits must hold at least one sample, got an empty batch")
-    check_target(target, len(logits), logits.shape[1])
-    return target.long()
+    if isinstance(value, Tensor):
+        require(not value.is_meta, f"{name} must hold values, got a tensor on the meta device")
+        return value.long() if check_tensor(name, value).dtype in _INTEGERS else value
+    parts = value if isinstance(value, (list, tuple)) else (value,)
+    require(not any(np.ma.isMaskedArray(part) for part in parts), f"{name} must not be a masked array, fill or leave out what is masked")
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise InvalidInput(f"{name} must be an array of numbers, got {shown(value)}") from error
+    require(array.dtype.kind in "biuf", f"{name} must hold real numbers, got {type(value).__name__} of type {array.dtype}")
+    if array.dtype.kind in "iu":
+        largest = int(array.max(initial=0))
+        require(largest < 2**63, f"{name} must be less than 2^63, got {largest}")
+        array = array.astype(np.int64, copy=False)
+    with np.errstate(over="ignore"):  # what is too large for float64 becomes infinite, and is met as such
+        array = array.astype(np.float64 if array.dtype.itemsize > 8 else array.dtype.newbyteorder("="), copy=False)
+    torch_can_share = array.flags.writeable and all(stride >= 0 and stride % array.itemsize == 0 for stride in array.strides)
+    return torch.from_numpy(array if torch_can_share else array.copy())
 
 
-def check_target(target: Int[Tensor, " B"], size: int, classes: int) -> None:
-    """Refuse what is not `size` indices of `classes` classes; the range is read only on the CPU, as above."""
-    require(target.shape == (size,), f"target must hold one class index for each of {size} samples, got shape {list(target.shape)}")
-    integer = not (target.is_floating_point() or target.dtype == torch.bool)
-    require(integer, f"target must hold class indices, got dtype {target.dtype}")
-    if target.device.type == "cpu" and size > 0:
-        low, high = int(target.min()), int(target.max())
-        wrong = low if low < 0 else high
-        require(low >= 0 and high < classes, f"target must lie in 0..{classes - 1}, got {wrong}")
+def check_tensor(name: str, value: Any) -> Tensor:
+    """Refuse what is not a dense tensor of real numbers."""
+    require(isinstance(value, Tensor), f"{name} must be a tensor, got {shown(value)}")
+    dense = value.layout == torch.strided and not value.is_nested and not value.is_quantized
+    require(dense, f"{name} must be a dense tensor, got layout {value.layout}{' (nested)' if value.is_nested else ''}")
+    require(not value.is_complex(), f"{name} must hold real numbers, got {value.dtype}")
+    return value
+
+
+def check_floats(name: str, value: Any) -> Tensor:
+    """Refuse what is not a dense tensor of 16, 32 or 64-bit floating-point numbers."""
+    check_tensor(name, value)
+    require(value.dtype in _FLOATS, f"{name} must be floating point, got {value.dtype}")
+    return value
+
+
+def check_unit(name: str, value: Any, *, wait: bool = False) -> Tensor:
+    """Refuse what are not numbers from 0 to 1; on a GPU they are read only with `wait`."""
+    check_floats(name, value)
+    if (wait or value.device.type == "cpu") and value.numel() > 0:
+        low, high = (bound.item() for bound in value.detach().aminmax())
+        # NaN fails both comparisons.
+        require(low >= 0 and high <= 1, f"{name} must lie in 0..1, got {high if low >= 0 else low:.6g}")
+    return value
+
+
+def check_indices(name: str, value: Any, size: int, *, wait: bool = False) -> Int[Tensor, "..."]:
+    """`value` as 64-bit integers, which torch insists on; refuses what does not lie in 0..size - 1, on a GPU only with `wait`."""
+    indices = check_integers(name, value)
+    if (wait or value.device.type == "cpu") and indices.numel() > 0:
+        low, high = (int(bound) for bound in indices.aminmax())
+        require(low >= 0 and high < size, f"{name} must lie in 0..{size - 1}, got {low if low < 0 else high}")
+    return indices
+
+
+def check_counts(name: str, value: Any, *, wait: bool = False) -> Int[Tensor, "..."]:
+    """`value` as 64-bit integers; refuses negative ones, on a GPU only with `wait`."""
+    counts = check_integers(name, value)
+    if (wait or counts.device.type == "cpu") and counts.numel() > 0:
+        require(int(counts.min()) >= 0, f"{name} must not be negative, got {int(counts.min())}")
+    return counts
+
+
+def check_integers(name: str, value: Any) -> Int[Tensor, "..."]:
+    """`value` as 64-bit integers; refuses other types of numbers."""
+    check_tensor(name, value)
+    require(value.dtype in _INTEGERS, f"{name} must hold whole numbers, got dtype {value.dtype}")
+    return value.detach().long()
+
+
+def check_same_device(name: str, value: Tensor, like: Tensor) -> None:
+    """Refuse tensors of two devices, between which nothing is computed."""
+    require(value.device == like.device, f"{name} must be on the device of the others, {like.device}, got {value.device}")
+
+
+def class_indices(name: str, target: Any, samples: int, classes: int, *, wait: bool = False) -> Int[Tensor, " B"]:
+    """`target` as 64-bit integers; refuses what is not one index of `classes` classes for each of `samples` samples."""
+    if not isinstance(target, Tensor):
+        raise InvalidInput(f"{name} must be a tensor of class indices, such as torch.tensor([0, 2, 1]), got {shown(target)}")
+    check_tensor(name, target)
+    one_each = f"{name} must hold one class index for each of {samples} samples, got"
+    if target.ndim == 2 and target.shape == (samples, classes) and _one_hot(target):
+        raise InvalidInput(f"{one_each} one-hot rows of shape {list(target.shape)}; {name}.argmax(1) are the indices")
+    require(target.ndim <= 1, f"{one_each} shape {list(target.shape)}; {_SINGLE_LABEL}")
+    if target.dtype not in _INTEGERS:
+        advice = f"; {_SINGLE_LABEL}" if target.is_floating_point() else ""
+        raise InvalidInput(f"{name} must hold class indices, got dtype {target.dtype}{advice}")
+    require(target.shape == (samples,), f"{one_each} shape {list(target.shape)}")
+    return check_indices(name, target, classes, wait=wait)
+
+
+def _one_hot(target: Tensor) -> bool:
+    if target.is_meta or target.numel() == 0:
+        return False
+    values = target.double()
+    return bool(((values == 0) | (values == 1)).all() and (values.sum(dim=1) == 1).all())
+
+
+def check_logits(logits: Any, *, rows: int | None = None, classes: int | None = None) -> Float[Tensor, "B K"]:
+    """What a model returned; refuses what is not one tensor of logits [B, K], with `rows` rows and `classes` columns where given."""
+    if not isinstance(logits, Tensor):
+        raise InvalidInput(
+            f"a model must return one tensor of logits [B, K], got {type(logits).__name__}; wrap it in a module that returns logits alone"
+        )
+    check_floats("logits", logits)
+    require(logits.ndim == 2 and logits.shape[1] > 0, f"logits must have shape [B, K], got {list(logits.shape)}")
+    if rows is not None:
+        require(len(logits) == rows, f"a model must return one row of logits for each of {rows} samples, got {len(logits)} rows")
+    if classes is not None:
+        wrong = f"a model must return one logit for each of {classes} classes (num_classes), got logits of shape {list(logits.shape)}"
+        require(logits.shape[1] == classes, wrong)
+    return logits
+
+
+def check_batch(logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
+    """Refuse logits and targets that do not belong together; gives back the targets as 64-bit integers."""
+    check_logits(logits)
+    require(len(logits) > 0, "logits must hold at least one sample, got an empty batch")
+    target = class_indices("target", target, *logits.shape)
+    check_same_device("target", target, logits)
+    return target

@@ -35,6 +35,8 @@ class Registry(Generic[T]):
         return decorate
 
     def __getitem__(self, name: str) -> T:
+        if not isinstance(name, str):
+            raise unknown_name(self.kind, name, self._entries)
         if name not in self._entries:
             self._load_plugins()
         if name not in self._entries:

@@ -92,6 +92,16 @@ def test_evaluate_calibrates_with(name, test_and_val, capsys):
     assert calibration["metrics"]["ece"]["low"] is not None
 
 
+@pytest.mark.parametrize(("name", "objective"), [("histogram", "nll"), ("temperature", "ece-grid")])
+def test_the_number_of_bins_reaches_the_calibrator(name, objective, test_and_val, capsys):
+    test, val = map(str, test_and_val)
+    flags = ["--calibrate-on", val, "--calibrate-with", name, "--objective", objective, "--num-bins"]
+    few, many = (evaluated(capsys, test, *flags, bins)["calibration"]["parameters"] for bins in ("2", "50"))
+    assert few != many
+    if name == "histogram":
+        assert len(few["values"]) == 2
+
+
 def test_a_fit_that_does_not_converge_is_said_on_standard_error(scores, tmp_path, capsys):
     np.savez(tmp_path / "right.npz", logits=LOGITS[:2], labels=LABELS[:2])  # all right: the colder the better
     assert main(["evaluate", str(scores), "--calibrate-on", str(tmp_path / "right.npz"), *FEW, "--json"]) == 0
@@ -111,6 +121,9 @@ def test_fail_if(scores, tmp_path, capsys):
     assert evaluated(capsys, str(scores), "--fail-if", "accuracy<0.5")["failed"] == []
     assert main(["evaluate", str(scores), "--fail-if", "accuracy<0.9", *FEW]) == 1
     assert "failed: accuracy<0.9" in capsys.readouterr().out
+    calibrated = ["--calibrate-on", str(scores), "--ood", f"same={scores}", "--fail-if", "calibrated.accuracy<76%", "--fail-if"]
+    report = evaluated(capsys, str(scores), *calibrated, "ood.same.auroc<0.6", status=1)
+    assert report["failed"] == ["calibrated.accuracy<76%", "ood.same.auroc<0.6"]
 
 
 def test_evaluate_writes_every_kind_of_report(test_and_val, tmp_path, capsys):
@@ -151,6 +164,24 @@ def test_formats_give_the_same_numbers(kind, scores, tmp_path, capsys):
     assert "--from" in fails(capsys, "evaluate", str(tmp_path / "bare.csv"))
     other = {"logits": "probs", "probs": "logits"}[kind]
     assert kind in fails(capsys, "evaluate", str(tmp_path / "named.pt"), "--from", other)
+
+
+def test_every_command_takes_the_columns_of_a_csv_file(tmp_path, capsys):
+    """The same table with a class called `id`, row weights, and labels that no name gives away."""
+    rows = "\n".join(f"1,{row[0]},{row[1]},{row[2]},{label}" for row, label in zip(LOGITS, LABELS, strict=True))
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text(f"weight,id,dog,cat,answer\n{rows}\n")
+    a, b = str(tmp_path / "a.csv"), str(tmp_path / "b.csv")
+    flags = ["--from", "logits", "--label-column", "answer", "--columns", "id", "dog", "cat", *FEW, "--json"]
+    report = evaluated(capsys, a, "--calibrate-on", b, "--ood", f"other={b}", *flags[:-3])
+    assert (report["num_classes"], report["metrics"]["accuracy"]["value"]) == (3, 0.75)
+    assert report["calibration"]["same_data"] is True
+    assert report["ood"]["other"]["metrics"]["auroc"]["value"] == 0.5
+    assert main(["compare", a, b, *flags]) == 0
+    assert main(["ood", a, "--ood", b, *flags]) == 0
+    assert main(["report", a, b, "-o", str(tmp_path / "a.html"), *flags[:-1]]) == 0
+    capsys.readouterr()
+    assert "label_column (--label-column)" in fails(capsys, "evaluate", a, "--from", "logits")
 
 
 @pytest.fixture
@@ -228,10 +259,10 @@ def probabilities(**changes):
         ({"logits": np.array([[np.inf, 0.0]]), "labels": np.array([0])}, "logits must be finite, row 0 is not"),
         ({"logits": np.zeros((0, 3)), "labels": np.zeros(0, int)}, "at least one sample"),
         ({"logits": np.ones(3), "labels": np.array([0])}, "logits must have shape [N, K], got [3]"),
-        (probabilities(labels=np.array([[1, 0], [0, 1]])), "labels must be class indices [N], got shape [2, 2]"),
+        (probabilities(labels=np.array([[1, 0], [0, 1]])), "labels must hold one class index for each of 2 samples, got one-hot rows"),
         (probabilities(labels=np.array([0.0, 0.5])), "labels must"),
         (probabilities(labels=np.array([0, 2])), "labels must lie in 0..1, got 2"),
-        (probabilities(labels=np.array([0, 1, 1])), "must have the same length, got 2 and 3"),
+        (probabilities(labels=np.array([0, 1, 1])), "labels must hold one class index for each of 2 samples, got shape [3]"),
         (probabilities(probs=np.array([[1.25, -0.25], [0.5, 0.5]])), "probs must not be negative"),
         (probabilities(probs=np.array([[0.75, 0.75], [0.5, 0.5]])), "probs must sum to 1 in every row"),
         (probabilities(labels=np.array([0, None])), "pickle"),
@@ -245,6 +276,14 @@ def test_bad_scores_get_one_sentence_status_2_and_no_report(arrays, message, tmp
     for arguments in (["evaluate", "bad.npz", "--html", "a.html", "--csv", "a.csv"], ["report", "bad.npz", "-o", "a.html"]):
         assert message in fails(capsys, *arguments)
     assert [path.name for path in tmp_path.iterdir()] == ["bad.npz"]
+
+
+def test_options_that_would_do_nothing_are_refused(scores, tmp_path, capsys):
+    for flags in (["--calibrate-with", "histogram"], ["--objective", "ece-grid"]):
+        assert "must go with --calibrate-on" in fails(capsys, "evaluate", str(scores), *flags)
+    assert "must go with --calibrate-on" in fails(
+        capsys, "report", str(scores), "--calibrate-with", "vector", "-o", str(tmp_path / "a.html")
+    )
 
 
 def test_a_truncated_file_is_refused(scores, capsys):
@@ -315,6 +354,8 @@ def test_train_evaluate_and_resume(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == result
     told = fails(capsys, *again, "--lr", "0.05", "--margin", "2", "--seed", "3")
     assert "cannot change: method.margin 1.0 -> 2.0, optimisation.lr 0.1 -> 0.05, seed 0 -> 3" in told
+    assert main([*again, "--show", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == result["id"]
     assert "runs must be left out with --resume, got elsewhere" in fails(capsys, *again, "--runs", "elsewhere")
     assert main(["evaluate", str(tmp_path / result["id"]), *FEW, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -360,11 +401,19 @@ def test_a_mixers_own_defaults_come_with_it():
         (["train", "--resume", "nowhere"], "nowhere must be a run directory, but it has no run.json"),
         (["evaluate", "nothing.npz"], "there is no such file"),
         (["demo", "--seeds", "0"], "seeds must be at least 1, got 0"),
-        (["evaluate", "a.npz", "--fail-if", "ece=1"], "a condition must be KEY, < or >, a fraction"),
+        (["evaluate", "a.npz", "--fail-if", "ece=1"], "a condition must be METRIC, < or >, a number"),
         (["evaluate", "a.npz", "--fail-if", "aecee>1"], "unknown metric 'aecee'; did you mean 'aece' or 'ece'"),
         (["evaluate", "a.npz", "--html", "no/a.html"], "no/a.html must be in a folder that exists, no does not"),
-        (["evaluate", "a.npz", "--num-bins", "0"], "--num-bins must be at least 1, got 0"),
-        (["evaluate", "a.npz", "--replicates", "0"], "--replicates must be at least 1, got 0"),
+        (["evaluate", "a.npz", "--fail-if", "ece>3"], "must compare ece with a number that it can pass, it lies in 0..1; 3 percent is 3%"),
+        (["evaluate", "a.npz", "--num-bins", "0"], "--num-bins must be in 1..1000, got 0"),
+        (["evaluate", "a.npz", "--num-bins", "-3"], "--num-bins must be in 1..1000, got -3"),
+        (["compare", "a.npz", "b.npz", "--num-bins", str(10**20)], f"--num-bins must be in 1..1000, got {10**20}"),
+        (["report", "a.npz", "--num-bins", "2.5"], "--num-bins"),
+        (["evaluate", "a.npz", "--replicates", "0"], "--replicates must be in 1..1000000, got 0"),
+        (["evaluate", "a.npz", "--score", "energy"], "--score, --data-root and --download must go with --ood, got none"),
+        (["ood", "a.npz", "--replicates", str(10**20)], f"--replicates must be in 1..1000000, got {10**20}"),
+        (["evaluate", "a.npz", "--label-column", "y"], "--label-column and --columns must go with a csv file, got none"),
+        (["ood", "a.npz", "--ood", "b.npz", "--columns", "y"], "--label-column and --columns must go with a csv file, got none"),
         (["compare", "a.npz"], "compare must be given at least two runs or files, got 1"),
         (["compare", "a.npz", "a.npz"], "compare must be given each run or file once, got a.npz twice"),
         (["compare", "a.npz", "b.npz", "--metric", "eec"], "unknown metric 'eec'; did you mean 'ece'"),

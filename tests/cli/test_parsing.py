@@ -28,6 +28,20 @@ def test_whatever_is_wrong_comes_out_as_one_sentence_and_changes_nothing(argumen
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["train", "rankmixup-mrl", "--margin", "-1"], "margin must be at least 0, got -1.0"),
+        (["train", "rankmixup-mrl", "--mixer.alpha", "-1"], "alpha must be positive, got -1.0"),
+        (["train", "ce", "--seed", "-1"], "seed must be at least 0, got -1"),
+    ],
+)
+def test_what_a_dataclass_refuses_is_said_in_its_own_words(arguments, sentence, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == f"error: {sentence}\n"
+
+
 def test_an_output_that_is_a_file_is_refused_before_anything_is_trained(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()

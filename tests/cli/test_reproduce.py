@@ -1,11 +1,13 @@
 import json
 import os
+from types import SimpleNamespace
 
 import pytest
 
 from rankmixup.cli.main import main
-from rankmixup.cli.sweep_command import _combinations, _divided
-from rankmixup.experiments import EXPERIMENTS
+from rankmixup.cli.sweep_command import _combinations, _divided, _sequences
+from rankmixup.experiments import EXPERIMENTS, find_scale
+from tests.experiments.stored import store
 
 
 def answer(capsys, *argv):
@@ -103,12 +105,12 @@ def test_options_of_a_sweep_and_of_training():
     own, grid = _divided(["--margin", "1", "2", "--seeds", "3", "--mixer.alpha=1", "2", "--data-root", "/data", "--milestones", "1", "2"])
     assert own == ["--seeds", "3", "--data-root", "/data"]
     assert grid == {"--margin": ["1", "2"], "--mixer.alpha": ["1", "2"], "--milestones": ["1", "2"]}
-    assert _combinations(grid) == {
+    assert _combinations(grid, {"--milestones"}) == {
         f"margin={margin} mixer.alpha={alpha}": ["--milestones", "1", "2", "--margin", margin, "--mixer.alpha", alpha]
         for margin in "12"
         for alpha in "12"
     }
-    assert _combinations({"--margin": ["1"]}) == {"as given": ["--margin", "1"]}
+    assert _combinations({"--margin": ["1"]}, set()) == {"as given": ["--margin", "1"]}
 
 
 @pytest.mark.parametrize(
@@ -122,11 +124,44 @@ def test_options_of_a_sweep_and_of_training():
         (["rankmixup-mrl", "--margin", "1", "-2"], "margin must be at least 0, got -2"),
         (["rankmixup-mrl", "--magin", "1", "2"], "--magin"),
         (["rankmixup-mrl", "--seeds", "0"], "seeds must be at least 1, got 0"),
+        (["rankmixup-mrl", "--margin", "1", "2", "--devices", "2"], "--devices must be left out of a sweep"),
+        (["rankmixup-mrl", "--nodes", "2", "--strategy", "ddp"], "--nodes, --strategy must be left out of a sweep"),
+        (["rankmixup-mrl", "--margin", "1", "2", "--show"], "--show must be left out of a sweep"),
+        (["rankmixup-mrl", "--on", "ray", "--workers", "2"], "--workers must go with --on local"),
     ],
 )
 def test_wrong_sweeps(capsys, argv, message):
     assert main(["sweep", *argv]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_options_of_several_values_are_no_axes(capsys):
+    assert _sequences("mixup") == {"--log", "--milestones", "--mixer.layers"}
+    argv = ["mixup", "--mixer", "manifold", "--mixer.layer", "random", "--mixer.layers", "stage1", "stage2", "--milestones", "1", "2"]
+    found = answer(capsys, "sweep", *argv, "--lr", "0.1", "0.2", "--dry-run")
+    assert found["settings"] == ["lr=0.1", "lr=0.2"]
+    assert found["runs"] == 6
+
+
+def test_what_a_sweep_and_a_reproduction_are_trained_with(capsys, tmp_path, monkeypatch):
+    """What cannot be honoured is refused; the rest reaches the training of every run."""
+    places = []
+
+    def record(tasks, place, **options):
+        places.append((place, [task.run.optimisation.precision for task in tasks]))
+        return iter(())
+
+    monkeypatch.setattr("rankmixup.experiments.carry_out", record)
+    metrics = {split: {"nll": 1.0, "accuracy": 0.5, "ece": 0.1} for split in ("val", "test")}
+    monkeypatch.setattr("rankmixup.runs.StoredRun.result", SimpleNamespace(metrics=metrics))
+    flags = ["--compile", "--log", "tensorboard", "mlflow", "--runs", str(tmp_path), "--accelerator", "cpu"]
+    answer(capsys, "sweep", "mixup", "--seeds", "1", *flags, "--precision", "bf16-mixed")
+    answer(capsys, "reproduce", "table5", "--scale", "quick", *flags)
+    assert [(place.compile, place.loggers, place.accelerator) for place, _ in places] == [(True, ("tensorboard", "mlflow"), "cpu")] * 2
+    assert places[0][1] == ["bf16-mixed"]
+    for flag in ("--devices", "--nodes", "--strategy", "--precision"):
+        assert main(["reproduce", "table5", "--scale", "quick", flag, "2"]) == 2
+        assert flag in capsys.readouterr().err
 
 
 def test_a_sweep_ranks_on_validation_and_tests_the_best_alone(capsys, tmp_path, monkeypatch):
@@ -135,7 +170,8 @@ def test_a_sweep_ranks_on_validation_and_tests_the_best_alone(capsys, tmp_path, 
 
     def result(stored):
         value = values[stored.run.method.margin] + 0.02 * stored.run.seed
-        return {"metrics": {"val": {"nll": value, "accuracy": None, "ece": value}, "test": {"nll": 2 * value, "accuracy": 0.5, "ece": 0.0}}}
+        metrics = {"val": {"nll": value, "accuracy": None, "ece": value}, "test": {"nll": 2 * value, "accuracy": 0.5, "ece": 0.0}}
+        return SimpleNamespace(metrics=metrics)
 
     monkeypatch.setattr("rankmixup.runs.StoredRun.result", property(result))
     argv = ["sweep", "rankmixup-mrl", "--margin", "1", "2", "3", "--seeds", "2", "--runs", str(tmp_path)]
@@ -149,3 +185,18 @@ def test_a_sweep_ranks_on_validation_and_tests_the_best_alone(capsys, tmp_path, 
     table = capsys.readouterr().out
     assert table.index("margin=2") < table.index("margin=3") < table.index("margin=1") < table.index("margin=2, on test")
     assert answer(capsys, *argv, "--dry-run")["runs"] == 6
+
+
+def test_a_damaged_run_is_shown_beside_the_others(capsys, tmp_path):
+    cells = EXPERIMENTS["table5"].cells(find_scale("quick"), 1)
+    bad, good = (store(tmp_path, next(iter(cell.runs)), samples=50) for cell in list(cells.values())[:2])
+    (bad.path / "result.json").write_bytes(b'{"seconds": NaN}')
+    argv = ["reproduce", "table5", "--scale", "quick", "--seeds", "1", "--runs", str(tmp_path)]
+    card = answer(capsys, *argv, "--no-train")["scorecard"]
+    assert (card["runs_done"], list(card["damaged"])) == (1, [bad.run.id])
+    assert main([*argv, "--no-train"]) == 0
+    out = capsys.readouterr().out
+    assert "damaged: " in out
+    assert "numbers must be finite" in " ".join(out.split())
+    assert answer(capsys, *argv, "--dry-run")["done"] == 1
+    assert good.finished

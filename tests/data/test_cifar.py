@@ -78,9 +78,9 @@ def test_missing_and_damaged_files(cifar10):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ([1, 2], "must hold a dictionary, got list"),
+        ([1, 2], "must hold plain data, it holds no dictionary but list"),
         ({b"labels": [1]}, "must hold 'data', rows of 3072 bytes"),
-        ({b"data": np.zeros((1, 3072)), b"labels": [1]}, "must hold 'data', rows of 3072 bytes"),
+        ({b"data": np.zeros((1, 3072)), b"labels": [1]}, "must hold plain data, it holds an array that is not of bytes"),
         ({b"data": np.zeros((1, 3000), np.uint8), b"labels": [1]}, "must hold 'data', rows of 3072 bytes"),
         ({b"data": np.zeros((2, 3072), np.uint8), b"labels": [1]}, r"must hold 'labels', one in 0..9 for each of 2 images"),
         ({b"data": np.zeros((1, 3072), np.uint8), b"labels": [10]}, r"must hold 'labels', one in 0..9 for each of 1 images"),
@@ -160,3 +160,11 @@ def test_shrunken_images_are_means_of_four_pixels(ten_of_each):
     assert small.train.x.shape == (90, 3, 16, 16)
     assert (small.image_size, small.view.augment, small.view.flip) == (16, "none", False)
     assert Cifar10(shrink=2).load(ten_of_each).view.padding == 2
+
+
+@pytest.mark.parametrize("names", [None, [b"cat"], [1, 2], [b"cat", None]])
+def test_names_of_classes_that_are_none(names, cifar10, monkeypatch):
+    (cifar10 / "batches.meta").write_bytes(python2_pickle({b"label_names": names}))
+    monkeypatch.setattr(Cifar10, "meta_file", {"batches.meta": md5(cifar10 / "batches.meta")})
+    with pytest.raises(InvalidInput, match=r"batches.meta must hold 'label_names', a list of at least 2 names"):
+        Cifar10().load(cifar10.parent)

@@ -1,9 +1,11 @@
 import hashlib
 import http.server
 import io
+import os
 import tarfile
 import threading
 import zipfile
+from types import SimpleNamespace
 
 import pytest
 
@@ -173,6 +175,34 @@ def test_an_archive_that_reaches_outside_is_refused_whole(content, server, tmp_p
     ):
         fetch_archive(server.remote("archive", content), root, "set")
     assert [path.name for path in tmp_path.rglob("*")] == ["root", "archive"]
+
+
+def test_damaged_and_encrypted_archives(server, tmp_path):
+    whole = tar(("set/one", bytes(1000)))
+    flipped = whole[:20] + bytes([whole[20] ^ 255]) + whole[21:]
+    encrypted = bytearray(zipped(("set/one", b"1")))
+    encrypted[6] |= 1
+    encrypted[encrypted.index(b"PK\x01\x02") + 8] |= 1
+    unknown = bytearray(zipped(("set/one", b"1")))
+    unknown[8] = unknown[unknown.index(b"PK\x01\x02") + 10] = 77
+    for number, content in enumerate((whole[:-50], flipped, bytes(encrypted), bytes(unknown))):
+        with pytest.raises(InvalidInput, match="must be a whole tar or zip archive, it cannot be read"):
+            fetch_archive(server.remote(f"{number}.archive", content), tmp_path, "set")
+    assert not (tmp_path / "set").exists()
+
+
+@pytest.mark.parametrize("pack", [tar, zipped])
+def test_an_archive_that_fills_the_disk_is_refused(pack, server, tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1999))
+    with pytest.raises(InvalidInput, match="unpacks to 2,000 bytes, the disk must have room for them, 1,999 are free"):
+        fetch_archive(server.remote("archive", pack(("set/one", bytes(1000)), ("set/two", bytes(1000)))), tmp_path, "set")
+    assert [path.name for path in tmp_path.iterdir()] == ["archive"]
+
+
+def test_a_pipe_is_no_file(server, tmp_path):
+    os.mkfifo(tmp_path / "a.bin")
+    with pytest.raises(InvalidInput, match=r"a.bin must be a file"):
+        fetch(server.remote("a.bin", CONTENT), tmp_path)
 
 
 def test_an_archive_of_something_else(server, tmp_path):

@@ -1,4 +1,5 @@
 import gzip
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -44,6 +45,17 @@ def test_pixels_and_labels_are_those_that_torchvision_reads(unpacked, raw):
     assert (data.image_size, data.in_channels, data.class_names) == (28, 1, tuple(theirs[True].classes))
 
 
+def test_no_more_is_unpacked_than_the_header_says(raw, monkeypatch):
+    path = raw / "t10k-images-idx3-ubyte.gz"
+    path.write_bytes(gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 5]) + bytes(200 << 20), 1))
+    renew(raw, monkeypatch)
+    tracemalloc.start()
+    with pytest.raises(InvalidInput, match=r"must hold 5 bytes of shape \[5\], at least one, it holds more"):
+        FashionMnist().load(raw.parent.parent)
+    assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    tracemalloc.stop()
+
+
 def test_bad_files(raw, monkeypatch):
     path = raw / "t10k-images-idx3-ubyte.gz"
     whole = path.read_bytes()
@@ -57,9 +69,14 @@ def test_bad_files(raw, monkeypatch):
     with pytest.raises(InvalidInput, match="must be a whole gzip file"):
         FashionMnist().load(raw.parent.parent)
     for content, message in (
-        (gzip.decompress(whole)[:-1], r"must hold 3920 bytes of shape \[5, 28, 28\], it holds 3919"),
-        (b"no", "must be an IDX file of bytes, it begins with b'no'"),
+        (gzip.decompress(whole)[:-1], r"must hold 3920 bytes of shape \[5, 28, 28\], at least one, it holds 3919"),
+        (gzip.decompress(whole) + b"0", r"must hold 3920 bytes of shape \[5, 28, 28\], at least one, it holds more"),
+        (b"no", "must be an IDX file of bytes with 1 or 3 axes, it begins with b'no'"),
         (bytes([0, 0, 13, 1, 0, 0, 0, 0]), "must be an IDX file of bytes"),
+        (bytes([0, 0, 8, 200]) + bytes(800), "must be an IDX file of bytes"),
+        (bytes([0, 0, 8, 3, 0, 0]), "must be a whole IDX file, it ends within its header"),
+        (bytes([0, 0, 8, 1, 0, 0, 0, 0]), r"must hold 0 bytes of shape \[0\], at least one, it holds 0"),
+        (bytes([0, 0, 8, 3]) + b"\xff" * 12, "unpacks to .* GiB, which must be at most 1 GiB"),
     ):
         (raw / "t10k-images-idx3-ubyte").write_bytes(content)
         with pytest.raises(InvalidInput, match=message):

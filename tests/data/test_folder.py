@@ -1,4 +1,6 @@
 import json
+import os
+import re
 import shutil
 
 import numpy as np
@@ -139,6 +141,28 @@ def test_the_id_follows_from_the_content_not_from_the_place(tmp_path):
         two.load()
 
 
+def test_other_pixels_in_files_of_the_same_size_are_other_data(tmp_path):
+    own = fill(tmp_path / "own", suffix="bmp")
+    one = Folder(path=str(own))
+    sizes = [path.stat().st_size for path in sorted(own.rglob("*.bmp"))]
+    for path in own.rglob("*.bmp"):
+        write_image(path, noise(16, 16, 3))
+    assert [path.stat().st_size for path in sorted(own.rglob("*.bmp"))] == sizes
+    assert Folder(path=str(own)).content_hash() != one.content_hash()
+    with pytest.raises(InvalidInput, match=r"own must hold what it held when the run was made"):
+        one.load()
+
+
+@pytest.mark.parametrize("content", ["[1]", "3", '{"other.png": "bad"}', "[" * 100_000])
+def test_a_foreign_list_of_images_that_do_not_decode_is_made_again(content, tmp_path):
+    own = fill(tmp_path / "own", size=(80, 80))
+    Folder(path=str(own)).load()
+    (path,) = (tmp_path / "cache" / "rankmixup").glob("undecodable-*")
+    path.write_text(content)
+    assert len(Folder(path=str(own)).load().train) == 14
+    assert json.loads(path.read_text()) == {}
+
+
 def test_a_described_folder_is_not_looked_at(tmp_path):
     source = Folder(path=str(fill(tmp_path / "own")), on_bad_image="skip")
     text = json.dumps(source.to_dict())
@@ -148,6 +172,31 @@ def test_a_described_folder_is_not_looked_at(tmp_path):
     assert revived.to_dict() == source.to_dict()
     with pytest.raises(InvalidInput, match=r"own must be a folder of images, there is none"):
         revived.load()
+
+
+def test_names_of_images_may_be_of_any_bytes(tmp_path):
+    own = fill(tmp_path / "own")
+    odd = os.fsdecode(b"\xff\n\x1b[31m.png")
+    (own / "cat" / "00.png").rename(own / "cat" / odd)
+    data = Folder(path=str(own)).load()
+    assert data.class_counts.tolist() == [7, 7]
+    assert Folder(path=str(own)).content_hash() == Folder(path=str(own)).content_hash()
+    (own / "cat" / odd).write_bytes(b"")
+    with pytest.raises(InvalidInput, match=re.escape(r"do not (on_bad_image can skip): cat/\udcff\n\x1b[31m.png (")):
+        Folder(path=str(own)).load()
+    with pytest.warns(UserWarning, match=re.escape(r"skipped: cat/\udcff\n\x1b[31m.png (")):
+        Folder(path=str(own), on_bad_image="skip").load()
+
+
+@pytest.mark.parametrize("name", [b"c\xe4t", b"c\na\nt"])
+def test_names_of_classes_must_be_text(name, tmp_path):
+    own = fill(tmp_path / "own")
+    (own / "cat").rename(own / os.fsdecode(name))
+    source = Folder(path=str(own))
+    for read in (source.load, source.outside):
+        with pytest.raises(InvalidInput, match=r"class folder .* must have a name in UTF-8 without control characters") as caught:
+            read()
+        assert str(caught.value).isprintable()
 
 
 def test_a_relative_path_is_made_absolute(tmp_path, monkeypatch):

@@ -1,9 +1,15 @@
+import os
+import socket
+import warnings
+from pathlib import Path
+
 import numpy as np
 import pytest
 from PIL import Image
 
 from rankmixup.data.base import ImageFiles
 from rankmixup.data.images import BadImage, decode_each, fitted, image_names, read_rgb
+from rankmixup.errors import InvalidInput
 from tests.data.original_formats import noise, write_image
 
 
@@ -76,6 +82,45 @@ def test_names_are_sorted_and_others_are_not_seen(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"")
     assert image_names(tmp_path) == ["a/deep/y.JPG", "b/x.png", "z.jpeg"]
+
+
+def test_links_to_files_are_followed(tmp_path):
+    write_image(tmp_path / "elsewhere" / "x.png", noise(2, 2, 3))
+    (tmp_path / "own" / "cat").mkdir(parents=True)
+    (tmp_path / "own" / "cat" / "y.png").symlink_to(tmp_path / "elsewhere" / "x.png")
+    (tmp_path / "linked").symlink_to(tmp_path / "own")
+    assert image_names(tmp_path / "own") == image_names(tmp_path / "linked") == ["cat/y.png"]
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("loop", lambda path: path.symlink_to("..")),
+        ("dogs", lambda path: path.symlink_to("cat")),
+        ("dogs.png", lambda path: path.symlink_to("dogs.png")),
+        ("gone.png", lambda path: path.symlink_to("nowhere")),
+        ("pipe.png", os.mkfifo),
+        ("linked.png", lambda path: (os.mkfifo(path.with_name(".pipe")), path.symlink_to(".pipe"))),
+        ("null.png", lambda path: path.symlink_to("/dev/null")),
+        ("socket.png", lambda path: socket.socket(socket.AF_UNIX).bind(str(path))),
+    ],
+)
+def test_links_to_folders_and_special_files_are_refused(name, make, tmp_path, monkeypatch):
+    write_image(tmp_path / "cat" / "x.png", noise(2, 2, 3))
+    monkeypatch.chdir(tmp_path)  # names of sockets must be short
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        make(Path(name))
+    with pytest.raises(InvalidInput, match=rf"{name} must be a file, a link to a file or a folder; links to folders, .* are refused"):
+        image_names(tmp_path)
+
+
+def test_two_folders_that_link_to_each_other_are_refused(tmp_path):
+    for one, other in (("cat", "dog"), ("dog", "cat")):
+        (tmp_path / one).mkdir()
+        (tmp_path / one / "other").symlink_to(tmp_path / other)
+    with pytest.raises(InvalidInput, match=r"/other must be a file, a link to a file or a folder"):
+        image_names(tmp_path)
 
 
 def test_each_image_in_order_whatever_the_threads(tmp_path):

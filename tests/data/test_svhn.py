@@ -36,7 +36,11 @@ def test_pixels_and_labels(below, tmp_path, monkeypatch):
     ("changes", "message"),
     [
         ({"X": np.zeros((32, 32, 3, 5))}, r"must hold 'X', bytes of shape \[32, 32, 3, N\]"),
+        ({"X": {"a": 1}}, r"must hold 'X', bytes of shape \[32, 32, 3, N\]"),
         ({"y": np.zeros((5, 1))}, r"must hold 'y', a label in 1..10 for each image"),
+        ({"y": np.full((20, 1), 11, np.uint8)}, r"must hold 'y', a label in 1..10 for each image"),
+        ({"y": np.full((20, 1), np.nan)}, r"must hold 'y', a label in 1..10 for each image"),
+        ({"y": np.array([["text"]], dtype=object)}, r"must hold 'y', a label in 1..10 for each image"),
     ],
 )
 def test_other_content_is_refused(changes, message, tmp_path, monkeypatch):
@@ -45,14 +49,25 @@ def test_other_content_is_refused(changes, message, tmp_path, monkeypatch):
         Svhn().load(tmp_path)
 
 
+def test_content_too_large_for_memory_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    write(tmp_path, monkeypatch)
+    monkeypatch.setenv("RANKMIXUP_MAX_GIB", "0.00001")
+    monkeypatch.setattr("scipy.io.loadmat", None)
+    with pytest.raises(InvalidInput, match=r"train_32x32.mat unpacks to .* GiB, which must be at most 1e-05 GiB"):
+        Svhn().load(tmp_path)
+
+
 def test_missing_and_damaged_files(tmp_path, monkeypatch):
     with pytest.raises(InvalidInput, match=r"svhn must have .*svhn/train_32x32.mat, there is none"):
         Svhn().load(tmp_path)
     write(tmp_path, monkeypatch)
     path = tmp_path / "test_32x32.mat"
-    path.write_bytes(path.read_bytes()[:500])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:500])
     with pytest.raises(InvalidInput, match=r"test_32x32.mat must have the md5 sum"):
         Svhn().load(tmp_path)
-    monkeypatch.setattr(Svhn, "test_file", Remote(Svhn.test_file.url, md5(path)))
-    with pytest.raises(InvalidInput, match=r"test_32x32.mat must be a whole MATLAB file"):
-        Svhn().load(tmp_path)
+    for keep, message in ((100, "be a whole MATLAB file"), (500, "hold 'y'"), (-4, "be a whole MATLAB file")):
+        path.write_bytes(whole[:keep])
+        monkeypatch.setattr(Svhn, "test_file", Remote(Svhn.test_file.url, md5(path)))
+        with pytest.raises(InvalidInput, match=rf"test_32x32.mat must {message}"):
+            Svhn().load(tmp_path)

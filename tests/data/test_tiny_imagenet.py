@@ -76,14 +76,27 @@ def test_images_are_decoded_once_and_again_when_they_change(tiny, monkeypatch):
     np.testing.assert_array_equal(everything[5].permute(1, 2, 0).numpy(), pixels(path))
 
 
-def test_a_damaged_cache_says_what_to_do(tiny):
-    TinyImageNet().load(tiny.parent)
+def test_a_damaged_or_foreign_cache_is_made_again(tiny):
+    expected = TinyImageNet().load(tiny.parent).train.x.clone()  # the file under it is about to change
     (path,) = cached(tiny)
     os.truncate(path, 1000)
-    with pytest.raises(InvalidInput, match=r"px-\w+.npy must be a whole file of decoded images, remove it to have them decoded again"):
-        TinyImageNet().load(tiny.parent)
-    path.unlink()
-    assert len(TinyImageNet().load(tiny.parent).train) == 27
+    assert torch.equal(TinyImageNet().load(tiny.parent).train.x, expected)
+    for other in (np.zeros((36, 64, 64, 3)), np.zeros((35, 64, 64, 3), np.uint8), np.array([{}])):
+        np.save(path, other)
+        assert torch.equal(TinyImageNet().load(tiny.parent).train.x, expected)
+    path.write_bytes(b"\x93NUMPY\x01\x00\x10\x00" + b"(" * 16)
+    assert torch.equal(TinyImageNet().load(tiny.parent).train.x, expected)
+
+
+def test_an_image_of_the_same_size_on_disk_is_decoded_again(tiny):
+    path = tiny / "train" / "n001" / "images" / "n001_5.JPEG"
+    before = TinyImageNet().load(tiny.parent)
+    other = (tiny / "train" / "n001" / "images" / "n001_6.JPEG").read_bytes()
+    size, times = path.stat().st_size, path.stat()
+    path.write_bytes(other[:size].ljust(size, b"\0"))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    after = TinyImageNet().load(tiny.parent)
+    assert not torch.equal(torch.cat([before.train.x, before.val.x]), torch.cat([after.train.x, after.val.x]))
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what is mapped can only be seen on Linux")
@@ -129,6 +142,14 @@ def test_an_image_that_does_not_decode_is_named_and_nothing_is_left(tiny):
     assert cached(tiny) == []
     path.write_bytes(whole)
     assert len(TinyImageNet().load(tiny.parent).train) == 27
+
+
+def test_words_that_are_no_text_do_no_harm(tiny):
+    (tiny / "words.txt").write_bytes(b"n001\tgold\xfffish, x\nn003\tbullfrog\n")
+    assert TinyImageNet().load(tiny.parent).class_names == ("gold\ufffdfish", "n002", "bullfrog")
+    (tiny / "val" / "val_annotations.txt").write_bytes(b"\xff\t\xff\n")
+    with pytest.raises(InvalidInput, match=r"val_annotations.txt must name the class of each validation image"):
+        TinyImageNet().load(tiny.parent)
 
 
 def test_missing_parts(tiny, tmp_path):

@@ -5,8 +5,9 @@ from pathlib import Path
 import torch
 
 from rankmixup import random
-from rankmixup.files import write_json, write_npz
+from rankmixup.files import write_json
 from rankmixup.runs import Run, Scores, StoredRun
+from tests.runs.records import run_result
 
 
 def make_scores(samples: int, sharpness: float, seed: int, name: str) -> Scores:
@@ -23,14 +24,15 @@ def store(runs: Path, run: Run, sharpness: float = 2.0, *, samples: int = 300, u
     stored = StoredRun.locate(runs, run)
     stored.create()
     for split in ("val", "test"):
-        make_scores(samples, sharpness, run.seed, split).write(stored.predictions_path(split))
+        scores = make_scores(samples, sharpness, run.seed, split)
+        stored.write_predictions(split, logits=scores.scores.numpy(), labels=scores.labels.numpy())
     if unknown:
         strange = torch.randn(samples, 5, generator=random.stream(run.seed, "stored", unknown)) * sharpness
-        write_npz(stored.predictions_path(f"ood-{unknown}"), logits=strange.numpy())
+        stored.write_predictions(f"ood-{unknown}", logits=strange.numpy())
     lam = torch.linspace(0.5, 1, samples)
     mixed = torch.zeros(samples, 5)
     mixed[:, 0] = sharpness * lam
-    write_npz(stored.predictions_path("mixed"), logits=mixed.numpy(), lam=lam.numpy())
+    stored.write_predictions("mixed", logits=mixed.numpy(), lam=lam.numpy())
     write_json(stored.path / "env.json", {"devices": ["a machine"], "packages": {"torch": "9"}})
-    write_json(stored.path / "result.json", {"seconds": 36.0})
+    write_json(stored.path / "result.json", run_result(run, seconds=36.0))
     return stored

@@ -7,6 +7,7 @@ from rankmixup.errors import InvalidInput
 from rankmixup.experiments import EXPERIMENTS, SCALES, Task, find_scale, tasks_for
 from rankmixup.experiments.published import published
 from rankmixup.runs import Run
+from tests.runs.records import run_result
 
 TABLES = [f"table{number}" for number in range(1, 9)]
 
@@ -102,8 +103,8 @@ def test_tasks_are_the_runs_once_with_all_their_unknown_samples():
 def test_a_task_without_its_unknown_samples_is_not_done(tmp_path):
     run = Run("ce")
     (tmp_path / run.id / "predictions").mkdir(parents=True)
-    for name in ("run.json", "result.json"):
-        (tmp_path / run.id / name).write_text(json.dumps(run.to_dict()))
+    for name, content in (("run.json", run.to_dict()), ("result.json", run_result(run))):
+        (tmp_path / run.id / name).write_text(json.dumps(content))
     assert Task(run).done(tmp_path)
     assert not Task(run, ("folder:of/leaves",)).done(tmp_path)
     (tmp_path / run.id / "predictions" / "ood-leaves.npz").touch()

@@ -72,3 +72,18 @@ def test_the_hypothesis_is_measured_on_mixed_samples(tmp_path, cell):
     assert by_lambda == sorted(by_lambda)
     assert raw == pytest.approx(stored.predictions("test").probs.amax(dim=1).mean().item())
     assert measurements.values(cell, "raw_minus_mixed")[0] == pytest.approx(raw - torch.tensor(by_lambda).mean().item(), abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["run.json", "result.json", "env.json", "predictions/test.npz", "predictions/mixed.npz"])
+def test_a_damaged_run_is_noted_and_the_others_are_measured(name, tmp_path, cell):
+    bad, good = (store(tmp_path, run, 3.0) for run in cell.runs)
+    (bad.path / name).write_bytes(b"[" * 100_000)
+    measurements = Measurements(tmp_path, replicates=10)
+    for metric in ("ece", "lambda_correlation"):
+        assert set(measurements.values(cell, metric)) >= {good.run.seed}
+        assert 1 <= len(measurements.measured(cell, metric)) <= 2
+    assert len(measurements.curve(cell)) == 11
+    assert measurements.cost(good.run) is not None
+    measurements.cost(bad.run)
+    assert list(measurements.damaged) == [bad.run.id]
+    assert name in measurements.damaged[bad.run.id]

@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from rankmixup.experiments import Task, Workplace, carry_out
-from rankmixup.experiments.runner import attempt
+from rankmixup.experiments.estimate import cost_of
+from rankmixup.experiments.runner import Event, attempt
 from rankmixup.experiments.workers import LOSSES, visible_gpus
 from rankmixup.methods import CrossEntropy, LabelSmoothing
 from rankmixup.runs import Optimisation, Run, StoredRun
+from tests.experiments.stored import store
+from tests.oracles import unchecked
 
 
 def short(seed=0, epochs=1, method=None, **optimisation):
@@ -182,3 +185,23 @@ def test_two_commands_share_the_work(tmp_path):
     for run in (short(seed=seed, epochs=100) for seed in range(4)):
         assert all(f"finished {run.id}" in output for output in outputs)
         assert logged_epochs(tmp_path / "runs", run) == list(range(1, 101))
+
+
+@pytest.mark.parametrize("name", ["run.json", "result.json"])
+def test_a_damaged_run_fails_and_the_others_go_on(name, tmp_path, monkeypatch):
+    damaged, done, missing = (Task(short(seed=seed)) for seed in range(3))
+    for task in (damaged, done):
+        store(tmp_path, task.run)
+    (tmp_path / damaged.run.id / name).write_text("[]")
+    monkeypatch.setattr(
+        "rankmixup.experiments.workers.on_workers", lambda tasks, place, number: (Event("finished", task) for task in tasks)
+    )
+    with unchecked():
+        failed, *finished = carry_out([damaged, done, missing], place(tmp_path))
+    assert (failed.kind, failed.task) == ("failed", damaged)
+    assert name in failed.reason
+    assert [(event.kind, event.task) for event in finished] == [("finished", done), ("finished", missing)]
+    with unchecked():
+        cost = cost_of([damaged, done, missing], tmp_path, "core")
+    assert (cost.runs, cost.done, cost.damaged) == (3, 1, 1)
+    assert "1 runs that cannot be read" in cost.assumptions

@@ -49,6 +49,13 @@ def trainer(folder, epochs: int) -> "lightning.Trainer":
     return lightning.Trainer(accelerator="cpu", devices=1, max_epochs=epochs, default_root_dir=folder, **quiet)
 
 
+@pytest.mark.parametrize("validation", [True, False])
+def test_a_network_of_another_width_than_num_classes_is_refused(validation, tmp_path):
+    wrong = MethodModule(network(), "mixup", CLASSES + 1, sgd)
+    with pytest.raises(InvalidInput, match=f"one logit for each of {CLASSES + 1} classes"):
+        trainer(tmp_path, 1).fit(wrong, loader(), loader() if validation else None)
+
+
 @pytest.mark.parametrize("method", ["crl", "rankmixup-mndcg"])
 def test_training_and_resuming_take_the_steps_of_a_plain_loop(method, tmp_path):
     model, step = network(), rm.objective(method, CLASSES, dataset_size=SIZE)

@@ -69,7 +69,11 @@ def test_method_forwards_the_raw_batch_once_and_draws_nothing(rng):
         (LOGITS, torch.tensor([-1, 1]), r"^target must lie in 0\.\.1, got -1$"),
         (LOGITS, torch.tensor([0, 1, 1]), r"^target must hold one class index .* got shapes? \[3\]"),
         (LOGITS, torch.tensor([[0], [1]]), r"^target must hold one class index .* got shapes? \[2, 1\]"),
-        (LOGITS, torch.tensor([0.0, 1.0]), r"^target must hold class indices, got dtype torch\.float32$"),
+        (
+            LOGITS,
+            torch.tensor([0.0, 1.0]),
+            r"^target must hold class indices, got dtype torch\.float32; this library is for single-label classification",
+        ),
         (LOGITS, torch.tensor([False, True]), r"^target must hold class indices, got dtype torch\.bool$"),
         (LOGITS[0], TARGET[:1], r"^logits must have shape \[B, K\], got \[2\]$"),
         (LOGITS[:0], TARGET[:0], r"^logits must hold at least one sample, got an empty batch$"),

@@ -11,6 +11,7 @@ from torch import distributed as dist
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import rankmixup
 from rankmixup.errors import InvalidInput
@@ -233,13 +234,83 @@ def test_train_step_holds_the_parameters_of_its_model_and_nothing_of_the_objecti
 
 
 def test_train_step_in_evaluation_neither_mixes_nor_draws():
-    step = made(MNDCG)
+    step = objective(MNDCG, num_classes=36)
     train_step, before = TrainStep(Spy(), step), step.state_dict()["_extra_state"].clone()
     out = train_step.eval()(images(6), Y)
     assert [len(batch) for batch in train_step.model.seen] == [6]
     assert out.terms == {}
     assert torch.equal(step.state_dict()["_extra_state"], before)
     assert "ranking" in train_step.train()(images(6), Y).terms
+
+
+@every_method
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("num_classes", [4, 5, 30])
+def test_logits_of_another_width_than_num_classes_are_refused_at_the_first_step(method, training, num_classes):
+    step = objective(method, num_classes=num_classes, class_counts=[2] * num_classes, dataset_size=6).train(training)
+    for call in (lambda: run(step, ConvNet()), lambda: TrainStep(ConvNet(), step).train(training)(images(6), Y, torch.arange(6))):
+        with pytest.raises(
+            InvalidInput, match=rf"one logit for each of {num_classes} classes \(num_classes\), got logits of shape \[\d+, 3\]"
+        ):
+            call()
+    assert step.steps == 0
+
+
+@pytest.mark.filterwarnings("ignore")  # torch.jit has many
+@pytest.mark.parametrize("wrapped", [lambda net: torch.compile(net, backend="eager"), lambda net: torch.jit.trace(net, images(6))])
+def test_a_compiled_or_traced_model_is_held_to_num_classes_too(wrapped):
+    model = wrapped(ConvNet())
+    with pytest.raises(InvalidInput, match="one logit for each of 4 classes"):
+        objective("mixup", num_classes=4)(model, images(6), Y)
+    assert objective("mixup", num_classes=3)(model, images(6), Y).loss.isfinite()
+    assert not model._forward_hooks
+
+
+@pytest.mark.parametrize("method", ["ce", "mixup", "crl", "rankmixup-mrl"])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("wrap", [lambda logits: {"logits": logits}, lambda logits: (logits, None), lambda logits: logits.long()])
+def test_a_model_that_returns_something_else_than_logits_is_refused(method, training, wrap):
+    class Wrapped(ConvNet):
+        def forward(self, x):
+            return wrap(super().forward(x))
+
+    step = made(method).train(training)
+    with unchecked(), pytest.raises(InvalidInput, match=r"^(a model must return one tensor of logits|logits must be floating point)"):
+        run(step, Wrapped())
+
+
+@pytest.mark.parametrize("model", [None, "resnet", lambda x: x, ConvNet])
+def test_a_model_that_is_no_module_is_refused(model):
+    with unchecked(), pytest.raises(InvalidInput, match=r"^model must be a torch\.nn\.Module, got "):
+        made("ce")(model, images(6), Y)
+    with unchecked(), pytest.raises(InvalidInput, match=r"^model must be a torch\.nn\.Module, got "):
+        TrainStep(model, made("ce"))
+
+
+@pytest.mark.parametrize("x", [None, [[1.0]], np.zeros((6, 1, 6, 6)), torch.tensor(1.0)])
+def test_inputs_that_are_no_batch_are_refused(x):
+    with unchecked(), pytest.raises(InvalidInput, match=r"^x must "):
+        made("mixup")(ConvNet(), x, Y)
+
+
+@pytest.mark.parametrize("name", ["remix", "unimix"])
+def test_class_counts_are_moved_to_the_device_once(name):
+    class Moves(TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.seen = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.seen += func is torch.ops.aten._to_copy.default and args[0].shape == (3,) and args[0].device.type == "cpu"
+            return func(*args, **(kwargs or {}))
+
+    step, net = made(name, size=6), ConvNet(norm=False).to("meta")
+    moved = []
+    for _ in range(3):
+        with Moves() as moves:
+            run(step, net, images(6).to("meta"), Y.to("meta"))
+        moved.append(moves.seen)
+    assert moved == [1, 0, 0]
 
 
 @pytest.fixture
@@ -280,7 +351,7 @@ def test_ddp_around_a_train_step_gives_the_same_loss_and_gradients():
         ({"method": "rankmixup_mrl"}, r"^unknown method 'rankmixup_mrl'; did you mean 'rankmixup-mrl'"),
         ({"num_classes": 0}, r"^num_classes must be at least 1, got 0$"),
         ({"class_counts": [1, 2]}, r"^class_counts must hold 3 numbers, got \[2\]$"),
-        ({"class_counts": [1, 2, -1]}, r"^class_counts must not be negative, got \[1, 2, -1\]$"),
+        ({"class_counts": [1, 2, -1]}, r"^class_counts must not be negative, got -1$"),
     ],
 )
 def test_wrong_arguments_are_refused_in_one_sentence(arguments, message):

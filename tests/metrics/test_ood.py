@@ -50,6 +50,11 @@ def test_detection_by_hand():
     assert result["auroc"] == pytest.approx((18 + 18.5 + 19 + 20) / 80)
 
 
+def test_fpr95_is_about_accepted_ood_samples_and_at_least_95_percent():
+    """With 21 ID samples 95 % is 19.95, so that 20 are accepted; the other convention (rejected ID samples) would give 1 / 21 or more."""
+    assert F.ood_detection(torch.arange(21.0), torch.tensor([18.5, 19.0, 19.5, 20.5, 30.0]))["fpr95"] == 2 / 5
+
+
 @settings(max_examples=60)
 @given(values, values)
 def test_agrees_with_loops_and_scikit_learn(inside, outside):

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -100,3 +101,54 @@ def test_one_mix_has_no_pairs_and_shapes_must_belong_together():
         violated_raw_pairs(torch.rand(4), torch.rand(3, 5))
     with unchecked(), pytest.raises(InvalidInput, match="must have one shape, got \\[3, 5\\] and \\[3, 4\\]"):
         violated_mixed_pairs(torch.rand(3, 5), torch.rand(3, 4))
+
+
+FUNCTIONS = {
+    "confidence_by_lambda": (confidence_by_lambda, torch.tensor([0.9, 0.6]), torch.tensor([0.7, 0.5])),
+    "kendall_tau": (kendall_tau, torch.tensor([0.9, 0.6, 0.7]), torch.tensor([0.7, 0.5, 0.6])),
+    "violated_raw_pairs": (violated_raw_pairs, torch.tensor([0.9, 0.6]), torch.tensor([[0.8, 0.7], [0.2, 0.3]])),
+    "violated_mixed_pairs": (violated_mixed_pairs, torch.tensor([[0.8], [0.6]]), torch.tensor([[0.9], [0.3]])),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("argument", [0, 1])
+@pytest.mark.parametrize("wrong", [torch.nan, None, "x", np.ma.masked_array([0.5], [True]), 1j, torch.tensor(0.5)])
+def test_what_holds_no_numbers_of_the_right_shape_is_refused(name, argument, wrong):
+    function, *given = FUNCTIONS[name]
+    if wrong is torch.nan or wrong == 1j:
+        given[argument] = given[argument] * wrong
+    else:
+        given[argument] = wrong
+    with unchecked(), pytest.raises(InvalidInput, match=r"^\w+ (and \w+ )?must "):
+        function(*given)
+
+
+@pytest.mark.parametrize("name", ["confidence_by_lambda", "violated_mixed_pairs"])
+@pytest.mark.parametrize("wrong", [-0.1, 1.5, torch.inf])
+def test_lambda_outside_0_to_1_is_refused(name, wrong):
+    function, confidence, lam = FUNCTIONS[name]
+    with pytest.raises(InvalidInput, match=r"^lam must lie in 0\.\.1, got "):
+        function(confidence, torch.full_like(lam, wrong))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_everything_is_allocated_on_the_device_of_the_input(name):
+    function, *given = FUNCTIONS[name]
+    expected = function(*given)
+    with torch.device("meta"):  # where whatever names no device would be, and meet the input in vain
+        found = function(*given)
+    torch.testing.assert_close(found, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_arrays_and_lists_are_as_good_as_tensors(name):
+    function, *given = FUNCTIONS[name]
+    expected = function(*(each.double() for each in given))
+    with unchecked():
+        for kind in (
+            lambda each: each.double().numpy(),
+            lambda each: each.double().numpy().astype(">f8"),
+            lambda each: each.double().tolist(),
+        ):
+            torch.testing.assert_close(function(*map(kind, given)), expected, equal_nan=True)

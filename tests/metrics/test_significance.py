@@ -78,7 +78,7 @@ def test_paired_comparison_refuses(rng):
         paired_comparison(logits, logits, target, "smooth_ece", from_logits=True, rng=rng)
     with pytest.raises(InvalidInput, match="top5_accuracy needs at least 5 classes"):
         paired_comparison(logits[:, :3], logits[:, :3], target.clamp(max=2), "top5_accuracy", from_logits=True, rng=rng)
-    with unchecked(), pytest.raises(InvalidInput, match="same length"):
+    with unchecked(), pytest.raises(InvalidInput, match="one class index for each of 5 samples"):
         paired_comparison(logits, logits[:5], target, from_logits=True, rng=rng)
     certain, label = torch.eye(3)[[0, 1]], torch.tensor([0, 1])
     with pytest.raises(InvalidInput, match="auroc_correct of these predictions must be a finite number"):

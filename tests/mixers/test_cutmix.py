@@ -160,3 +160,36 @@ def test_boxes_reach_every_pixel(rng):
 def test_mixer_refuses_what_is_not_an_image(shape, rng):
     with pytest.raises(InvalidInput, match=r"CutMix needs images \[B, C, H, W\], got shape \[4, 8"):
         CutMix()(Spy(), torch.randn(shape), rng)
+
+
+@pytest.mark.parametrize(
+    ("box", "partner", "message"),
+    [
+        (torch.zeros(2, 4), torch.tensor([1, 0]), "box must hold whole numbers, got dtype torch.float32"),
+        (torch.zeros(2, 3, dtype=torch.long), torch.tensor([1, 0]), r"box must have shape \[2, 4\], got \[2, 3\]"),
+        (torch.zeros(4, dtype=torch.long), torch.tensor([1, 0]), r"box must have shape \[2, 4\], got \[4\]"),
+        (None, torch.tensor([1, 0]), "box must be a tensor, got None"),
+        (torch.zeros(2, 4, dtype=torch.long), torch.tensor([1, 2]), r"partner must lie in 0\.\.1, got 2"),
+        (torch.zeros(2, 4, dtype=torch.long), torch.tensor([0.0, 1.0]), "partner must hold whole numbers, got dtype torch.float32"),
+        (torch.zeros(1, 4, dtype=torch.long), torch.tensor([1]), r"partner must have a shape that ends in B = 2, got \[1\]"),
+    ],
+)
+def test_bad_boxes_and_partners_are_refused(box, partner, message):
+    with unchecked(), pytest.raises(InvalidInput, match=rf"^{message}"):
+        cutmix(torch.zeros(2, 1, 4, 4), box, partner)
+
+
+@pytest.mark.parametrize(
+    ("lam", "centre", "size", "message"),
+    [
+        (torch.tensor([1.5]), torch.zeros(1, 2), (4, 4), r"lam must lie in 0\.\.1, got 1\.5"),
+        (torch.tensor([torch.nan]), torch.zeros(1, 2), (4, 4), r"lam must lie in 0\.\.1, got nan"),
+        (torch.tensor([0.5]), torch.full((1, 2), 2.0), (4, 4), r"centre must lie in 0\.\.1, got 2"),
+        (torch.tensor([0.5]), torch.zeros(2), (4, 4), r"centre must have shape \[1, 2\], got \[2\]"),
+        (torch.tensor([0.5]), torch.zeros(1, 2), (4,), "size must be a height and a width"),
+        (torch.tensor([0.5]), torch.zeros(1, 2), (4.0, 4), "size must be a whole number"),
+    ],
+)
+def test_boxes_of_no_area_are_refused(lam, centre, size, message):
+    with unchecked(), pytest.raises(InvalidInput, match=rf"^{message}"):
+        cutmix_boxes(lam, centre, size)

@@ -11,7 +11,7 @@ from torchvision.transforms import v2
 
 from rankmixup import random
 from rankmixup.errors import InvalidInput
-from rankmixup.mixers import Mixed, Mixup, mixup
+from rankmixup.mixers import Mixed, Mixer, Mixup, mixup
 from tests.oracles import ConvNet, Spy, images, unchecked
 from tests.oracles import rankmixup as oracle
 
@@ -263,3 +263,45 @@ def test_relevance_and_soft_labels_agree_with_the_definition(labels, seed):
     soft = mixed.soft_labels(4, torch.tensor(labels))
     torch.testing.assert_close(soft, torch.tensor(rows))
     torch.testing.assert_close(soft.amax(dim=-1), mixed.relevance(torch.tensor(labels)))
+
+
+@pytest.mark.parametrize(
+    ("x", "lam", "partner", "message"),
+    [
+        (torch.zeros(2, 1), torch.tensor([1.5, 0.5]), torch.tensor([1, 0]), r"lam must lie in 0\.\.1, got 1\.5"),
+        (torch.zeros(2, 1), torch.tensor([-0.5, 0.5]), torch.tensor([1, 0]), r"lam must lie in 0\.\.1, got -0\.5"),
+        (torch.zeros(2, 1), torch.tensor([torch.nan, 0.5]), torch.tensor([1, 0]), r"lam must lie in 0\.\.1, got nan"),
+        (torch.zeros(2, 1), torch.tensor([1, 0]), torch.tensor([1, 0]), "lam must be floating point, got torch.int64"),
+        (torch.zeros(2, 1), [0.5, 0.5], torch.tensor([1, 0]), r"lam must be a tensor, got \[0\.5, 0\.5\]"),
+        (torch.zeros(2, 1), torch.tensor([0.5, 0.5]), torch.tensor([2, 0]), r"partner must lie in 0\.\.1, got 2"),
+        (torch.zeros(2, 1), torch.tensor([0.5, 0.5]), torch.tensor([-1, 0]), r"partner must lie in 0\.\.1, got -1"),
+        (torch.zeros(2, 1), torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0]), "partner must hold whole numbers, got dtype torch.float32"),
+        (torch.zeros(2, 1, dtype=torch.uint8), torch.tensor([0.5, 0.5]), torch.tensor([1, 0]), "x must be floating point, got torch.uint8"),
+        (torch.tensor(1.0), torch.tensor([0.5]), torch.tensor([0]), "x must be a batch of samples"),
+        (None, torch.tensor([0.5]), torch.tensor([0]), "x must be a tensor, got None"),
+    ],
+)
+def test_what_cannot_be_mixed_is_refused_in_one_sentence(x, lam, partner, message):
+    with unchecked(), pytest.raises(InvalidInput, match=rf"^{message}"):
+        mixup(x, lam, partner)
+
+
+@pytest.mark.parametrize("name", list(Mixer.registry))
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"lam": torch.full((1, 6), 1.5)}, r"lam must lie in 0\.\.1, got 1\.5"),
+        ({"lam": torch.full((1, 6), torch.nan)}, r"lam must lie in 0\.\.1, got nan"),
+        ({"lam": 0.5}, r"lam must be a tensor, got 0\.5"),
+        ({"partner": torch.full((1, 6), 6)}, r"partner must lie in 0\.\.5, got 6"),
+        ({"partner": torch.zeros(1, 6)}, "partner must hold whole numbers, got dtype torch.float32"),
+        ({"num_mixes": 1.0}, r"num_mixes must be a whole number, got 1\.0"),
+        ({"num_mixes": None}, "num_mixes must be a whole number, got None"),
+        ({"rng": 0}, r"rng must be a torch\.Generator, got 0"),
+        ({"model": lambda x: x}, r"model must be a torch\.nn\.Module, got "),
+    ],
+)
+def test_every_mixer_refuses_what_it_cannot_mix_with(name, given, message, rng):
+    arguments = {"model": ConvNet(), "x": images(6), "rng": rng, **given}
+    with unchecked(), pytest.raises(InvalidInput, match=rf"^{message}"):
+        Mixer.registry[name]()(**arguments)

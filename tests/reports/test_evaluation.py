@@ -9,7 +9,7 @@ import rankmixup as rm
 from rankmixup.errors import InvalidInput
 from rankmixup.posthoc import CALIBRATORS
 from rankmixup.reports.conditions import Condition, with_failures
-from rankmixup.reports.evaluation import KEYS, Evaluation, evaluate_scores, plain
+from rankmixup.reports.evaluation import KEYS, evaluate_scores, plain
 from rankmixup.runs import Scores
 
 FEW = {"replicates": 50}
@@ -137,44 +137,6 @@ def test_held_out_scores_must_have_the_same_classes(rng):
     logits, labels = overconfident(rng)
     with pytest.raises(InvalidInput, match="held-out and test scores must have the same number of classes, got 3 and 5"):
         evaluate_scores(Scores(logits, labels), Scores(logits[:, :3], labels.clamp(max=2)), **FEW)
-
-
-def with_ece(**values: float | None) -> Evaluation:
-    return Evaluation("a", 1, 2, {**dict.fromkeys(KEYS), "ece": {"value": 0.05, "low": 0.02, "high": 0.08, **values}})
-
-
-@pytest.mark.parametrize(
-    ("text", "trips"),
-    [
-        ("ece>0.03", True),
-        ("ece>0.05", False),
-        ("ece<0.05", False),
-        ("ece < 6e-2", True),
-        ("ece>0.03:low", False),
-        ("ece>0.01:low", True),
-        ("ece:high>0.07", True),
-        ("ece<0.07:high", False),
-    ],
-)
-def test_conditions(text, trips):
-    assert with_failures(with_ece(), [Condition.parse(text)]).failed == ((text,) if trips else ())
-
-
-@pytest.mark.parametrize(
-    "text", ["", "ece", "ece>", ">0.03", "ece=0.03", "ece>=0.03", "ece>3%", "ece>nan", "ece>0.03:mid", "ece:low>0.1:low", "ece>1>2"]
-)
-def test_malformed_conditions(text):
-    with pytest.raises(InvalidInput, match="a condition must be KEY, < or >, a fraction and optionally :low or :high"):
-        Condition.parse(text)
-
-
-def test_conditions_about_nothing():
-    with pytest.raises(InvalidInput, match=r"unknown metric 'eec'; did you mean 'ece'"):
-        Condition.parse("eec>0.03")
-    with pytest.raises(InvalidInput, match="condition 'nll>1' must be about a number that these scores have; nll has no value here"):
-        with_failures(with_ece(), [Condition.parse("nll>1")])
-    with pytest.raises(InvalidInput, match="ece has no low here"):
-        with_failures(with_ece(low=None), [Condition.parse("ece>0.1:low")])
 
 
 def test_num_bins_are_those_of_histogram_binning(rng):

@@ -17,6 +17,7 @@ from rankmixup.reports.html import distinct, render_report, write_report
 from rankmixup.reports.html_tables import class_table, protocol_table, summary_table, verdict
 from rankmixup.runs import Run, Scores, StoredRun
 from tests.reports.entries import HOSTILE, make_entry
+from tests.runs.records import run_result, split_manifest
 
 
 class Page(HTMLParser):
@@ -174,9 +175,9 @@ def test_protocol_shows_splits_temperature_seed_and_versions(entries):
 def test_protocol_of_a_run(tmp_path):
     stored = StoredRun.locate(tmp_path, Run("ce", seed=7))
     stored.create()
-    write_json(stored.path / "splits.json", {"test": {"size": 1000, "sha256": "abcdef0123456789", "source": []}})
+    write_json(stored.path / "splits.json", split_manifest(test={"size": 1000, "sha256": "abcdef0123456789"}))
     write_json(stored.path / "env.json", {"python": "3.11", "packages": {"torch": "2.6"}})
-    write_json(stored.path / "result.json", {"selection": {"rule": "accuracy", "epoch": 4}})
+    write_json(stored.path / "result.json", run_result(stored.run, selection={"rule": "accuracy", "epoch": 4}))
     entry = replace(make_entry(calibrate=False), protocol=run_protocol(stored))
     rows = {row[0]: row[1] for row in protocol_table([entry]).rows}
     assert rows["seed"] == "7"

@@ -1,15 +1,37 @@
 """The bootstrap of OOD detection agrees with the metrics themselves on every resample."""
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 
-from rankmixup.metrics.ood import ood_detection
+from rankmixup.cli.main import main
+from rankmixup.metrics.ood import FPR95_RULE, ood_detection
 from rankmixup.reports.ood import _from_counts, ood_bootstrap, ood_entries
+from rankmixup.reports.tables import ood_table, to_text
 from rankmixup.runs import Scores
 
 
 def counts(samples, values):
     return (samples[:, None] == values).double().sum(0, keepdim=True)
+
+
+def test_the_bootstrap_has_the_same_fpr95():
+    """The example of tests/metrics/test_ood.py."""
+    inside, outside = torch.arange(21.0), torch.tensor([18.5, 19.0, 19.5, 20.5, 30.0])
+    values = torch.cat([inside, outside]).unique()
+    assert _from_counts(counts(inside, values), counts(outside, values))["fpr95"].item() == 2 / 5
+
+
+def test_the_rule_of_fpr95_reads_the_same_everywhere(capsys):
+    with pytest.raises(SystemExit):
+        main(["ood", "--help"])
+    found = {"a": {"n": 5, "score": "entropy", "metrics": {"fpr95": {"value": 0.4, "low": 0.3, "high": 0.5}}}}
+    paper = (Path(__file__).parents[2] / "docs" / "paper.md").read_text()
+    printed = re.sub(r"[│\s]+", " ", capsys.readouterr().out)
+    for text in (printed, ood_detection.__doc__, to_text(ood_table(found)), paper):
+        assert FPR95_RULE in " ".join(text.split())
 
 
 @pytest.mark.parametrize("ties", [False, True])

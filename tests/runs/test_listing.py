@@ -1,13 +1,18 @@
 import json
+import os
 
 import pytest
 
 import rankmixup as rm
 from rankmixup.cli.main import main
 from rankmixup.errors import InvalidInput
+from rankmixup.files import write_json
 from rankmixup.reports.tables import runs_table, to_text
 from rankmixup.runs import StoredRun
 from rankmixup.runs.listing import EpochFigures, RunListing, RunSummary, list_runs
+from rankmixup.runs.records import EpochRecord
+from tests.oracles import unchecked
+from tests.runs.records import epoch_record, metrics, run_result
 
 
 def store(root, *accuracies, nll=None, **changes) -> StoredRun:
@@ -15,8 +20,8 @@ def store(root, *accuracies, nll=None, **changes) -> StoredRun:
     stored = StoredRun.locate(root, rm.Run("ce", model="mlp", optimisation=rm.Optimisation(epochs=4), **changes))
     stored.create()
     for epoch, accuracy in enumerate(accuracies, start=1):
-        val = {"accuracy": accuracy, "nll": (nll or accuracies)[epoch - 1], "ece": accuracy / 10}
-        stored.log({"epoch": epoch, "val": val, "ranking": {"tau": 0.5}})
+        val = metrics(accuracy=accuracy, nll=(nll or accuracies)[epoch - 1], ece=accuracy / 10)
+        stored.log(EpochRecord.from_dict(epoch_record(epoch, val=val), "a record"))
     return stored
 
 
@@ -29,7 +34,7 @@ def test_state_epoch_best_and_last(tmp_path):
     assert found.last.epoch == 4
     with stored.locked():
         assert list_runs(tmp_path).runs[0].state == "running"
-    (stored.path / "result.json").write_text("{}")
+    write_json(stored.path / "result.json", run_result(stored.run))
     assert list_runs(tmp_path).runs[0].state == "finished"
 
 
@@ -44,8 +49,8 @@ def test_the_epoch_that_training_selects_is_the_best_listed(tmp_path):
     stored = rm.train(rm.Run("ce", model="mlp", optimisation=recipe, selection="nll"), runs=tmp_path)
     (found,) = list_runs(tmp_path).runs
     assert found.state == "finished"
-    assert found.best.epoch == stored.result["selection"]["epoch"]
-    assert found.best.nll == pytest.approx(stored.result["metrics"]["val"]["nll"])
+    assert found.best.epoch == stored.result.selection.epoch
+    assert found.best.nll == pytest.approx(stored.result.metrics["val"]["nll"])
 
 
 def test_runs_are_sorted_and_may_have_no_epoch_yet(tmp_path):
@@ -106,3 +111,42 @@ def test_the_table_fits_80_columns_with_the_widest_entries():
     assert "…" not in text
     for part in ("0123456789ab", "interrupted", "200/200", "100.00 100.00", "broken: a[b] has no run.json"):
         assert part in text
+
+
+MANGLED = {
+    "nested": b"[" * 100_000,
+    "NaN": b'{"seconds": NaN}',
+    "1e999": b'{"seconds": 1e999}',
+    "no UTF-8": b"\xff\xfe",
+    "another type": b"[]",
+    "no keys": b"{}",
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("name", ["run.json", "result.json", "log.jsonl"])
+@pytest.mark.parametrize("damage", MANGLED)
+def test_one_mangled_file_is_named_and_leaves_the_others_listed(damage, name, tmp_path, capsys):
+    good, bad = store(tmp_path, 0.5), store(tmp_path, 0.5, seed=1)
+    (bad.path / name).write_bytes(MANGLED[damage] + b"\n")
+    with unchecked():
+        listed = list_runs(tmp_path)
+        assert main(["runs", "--runs", str(tmp_path)]) == 0
+    assert [run.id for run in listed.runs] == [good.run.id]
+    assert name in listed.broken[bad.run.id]
+    assert len(listed.broken[bad.run.id]) < 500
+    out = capsys.readouterr().out
+    assert good.run.id in out
+    assert "broken: " in out
+
+
+def test_folders_of_any_name_are_listed_in_lines_that_can_be_printed(tmp_path, capsys):
+    for name in (b"a\nb", b"c\xff"):
+        os.mkdir(os.fsencode(tmp_path) + b"/" + name)  # noqa: PTH102 - pathlib takes no bytes
+    assert set(list_runs(tmp_path).broken) == {r"a\nb", r"c\udcff"}
+    assert main(["runs", "--runs", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    out.encode()
+    assert out.count("broken: ") == 2
+    assert main(["runs", "--json", "--runs", str(tmp_path)]) == 0
+    assert set(json.loads(capsys.readouterr().out)["broken"]) == {r"a\nb", r"c\udcff"}

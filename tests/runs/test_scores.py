@@ -1,6 +1,7 @@
 import io
 import json
 import pickle
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -80,58 +81,6 @@ def test_a_probability_of_zero_is_the_least_number_above_it():
     torch.testing.assert_close(logits.softmax(1), PROBS.double())
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "2,0,-1,0\n0.5,3,0.25,1\n-1,0,4,2\n",
-        "2;0;-1;0\n0.5;3;0.25;1\n-1;0;4;2",
-        "0,1,2,3\n2,0,-1,0.0\n0.5,3,0.25,1.0\n-1,0,4,2.0\n",  # a table saved with the numbers of its columns
-        "labels,a,b,c\n0,2,0,-1\n1,0.5,3,0.25\n2,-1,0,4\n",
-        "\ufeffid,c2,c0,c1,Label\n7,-1,2,0,0\n8,0.25,0.5,3,1\n9,4,-1,0,2\n",  # numbered classes are put in order
-        '"a","b","c","truth"\r\n2,0,-1,0\r\n\r\n0.5,3,0.25,1\r\n-1,0,4,2\r\n',
-        ",x,y,z,label\n0,2,0,-1,0\n1,0.5,3,0.25,1\n2,-1,0,4,2\n",  # a row number without a name
-    ],
-)
-def test_csv_with_and_without_a_header(tmp_path, text):
-    path = tmp_path / "scores.csv"
-    path.write_text(text, encoding="utf-8")
-    read = Scores.read(path, "logits")
-    assert torch.equal(read.scores, LOGITS.double())
-    assert torch.equal(read.labels, LABELS)
-    assert "does not say what it holds, kind (--from) must be" in refusal(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "first line is empty"),
-        ("a,b,label\n", "at least one row of numbers"),
-        ("1,2,0\n1,2\n", "number of columns changed from 3 to 2"),
-        ("1,2,0\n1,cat,1\n", "could not convert string 'cat'"),
-        ("a,b,label\n1,2,0\n1,2,cat\n", "could not convert string 'cat'"),
-        ("a,b,label\n1,2,3,0\n", "a name for each of 4 columns, got 3"),
-        ("a,a,label\n1,2,0\n", "every column a name of its own, got ['a'] more than once"),
-        ("a,label,labels\n1,0,0\n", "one column of labels, got 2"),
-        ("1,2,0.5\n", "labels must be whole class indices, row 0 has 0.5"),
-        ("1,2,0\n1,2,nan\n", "labels must be whole class indices, row 1 has nan"),
-        ("1,2,inf\n", "one is too large"),
-        ("1,2,2\n", r"labels must lie in 0..1, got 2"),
-        ("1,2,-1\n", r"labels must lie in 0..1, got -1"),
-        ("nan,2,0\n", "logits must be finite, row 0 is not"),
-        ("5\n6\n", "at least one column of scores"),
-    ],
-)
-def test_bad_csv_is_refused_in_one_sentence(tmp_path, text, message):
-    path = tmp_path / "scores.csv"
-    path.write_text(text)
-    assert message in refusal(path, "logits")
-
-
-def test_csv_of_bytes_is_refused(tmp_path):
-    (tmp_path / "a.csv").write_bytes(bytes(range(256)))
-    refusal(tmp_path / "a.csv", "logits")
-
-
 @pytest.mark.parametrize("ending", [".npz", ".pt", ".safetensors"])
 def test_files_that_are_cut_or_damaged_are_refused(tmp_path, ending):
     whole = save(tmp_path, ending, "logits", LOGITS, LABELS).read_bytes()
@@ -158,6 +107,47 @@ def test_a_changed_byte_gives_scores_or_one_sentence(tmp_path, ending):
     assert not any("\n" in message for message in refusals)
 
 
+def test_every_changed_byte_of_the_numbers_in_a_pt_file_is_noticed(tmp_path):
+    """torch reads them without a look at their checksums."""
+    path = save(tmp_path, ".pt", "logits", LOGITS, LABELS)
+    whole = path.read_bytes()
+    for tensor in (LOGITS, LABELS):
+        start = whole.index(tensor.numpy().tobytes())
+        for place in range(start, start + tensor.nbytes):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+            assert "Bad CRC-32" in refusal(path)
+
+
+def test_a_small_pt_file_cannot_unpack_to_more_memory_than_allowed(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANKMIXUP_MAX_GIB", "0.01")
+    torch.save({"logits": torch.zeros(1, 10).expand(10**8, 10), "labels": LABELS}, tmp_path / "expanded.pt")
+    torch.save({"logits": torch.zeros(4_000_000), "labels": LABELS}, tmp_path / "zeros.pt")
+    with zipfile.ZipFile(tmp_path / "zeros.pt") as stored, zipfile.ZipFile(tmp_path / "bomb.pt", "w", zipfile.ZIP_DEFLATED) as bomb:
+        for name in stored.namelist():
+            bomb.writestr(name.replace("zeros/", "bomb/"), stored.read(name))
+    assert (tmp_path / "bomb.pt").stat().st_size < 20_000
+    for name in ("expanded.pt", "bomb.pt"):
+        assert "GiB, which must be at most 0.01 GiB" in refusal(tmp_path / name)
+    torch.save({"logits": LOGITS, "labels": LABELS, "more": bytearray(10)}, tmp_path / "array.pt")
+    assert "it holds a bytearray, which is never loaded" in refusal(tmp_path / "array.pt")
+
+
+def test_a_safetensors_file_cannot_promise_what_it_does_not_hold(tmp_path):
+    path = save(tmp_path, ".safetensors", "logits", LOGITS, LABELS)
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[:8], "little")
+    header = json.loads(whole[8 : 8 + size])
+    for entry in (
+        {"dtype": "F64", "shape": [10**12, 10], "data_offsets": [0, 8 * 10**13]},
+        {"dtype": "F32", "shape": [3, 3], "data_offsets": header["labels"]["data_offsets"]},
+    ):
+        text = json.dumps(header | {"logits": entry}).encode()
+        path.write_bytes(len(text).to_bytes(8, "little") + text + whole[8 + size :])
+        refusal(path)
+    path.write_bytes((2**63).to_bytes(8, "little") + whole[8:])
+    refusal(path)
+
+
 def test_pickled_objects_are_never_loaded(tmp_path):
     mark = tmp_path / "mark"
     torch.save({"logits": LOGITS, "labels": LABELS, "extra": Bomb(mark)}, tmp_path / "object.pt")
@@ -167,6 +157,8 @@ def test_pickled_objects_are_never_loaded(tmp_path):
     (tmp_path / "legacy.pth").write_bytes(buffer.getvalue())
     for name in ("object.pt", "plain.pt", "legacy.pth"):
         assert "never loaded" in refusal(tmp_path / name)
+    torch.save({"logits": LOGITS, "labels": LABELS}, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    assert "save it again with torch.save" in refusal(tmp_path / "old.pt")
     (tmp_path / "pickle.safetensors").write_bytes(pickle.dumps(Bomb(mark)))
     (tmp_path / "pickle.csv").write_bytes(pickle.dumps(Bomb(mark)))
     refusal(tmp_path / "pickle.safetensors")
@@ -180,10 +172,10 @@ def test_pickled_objects_are_never_loaded(tmp_path):
         (LOGITS, "must hold an array 'labels', it holds 'logits' alone"),
         ((LOGITS, LABELS, LABELS), "must hold a dict with 'logits' or 'probs' and 'labels', or (scores, labels), got tuple"),
         ((LOGITS, [0, 1, 2]), "its second entry must be a tensor, got list"),
-        ((LOGITS, LABELS.float()), "labels must be class indices, got float32"),
-        ((LOGITS, torch.eye(3)), "labels must be class indices [N], got shape [3, 3]; argmax(1) makes them of one-hot labels"),
-        ((LOGITS, torch.eye(3, dtype=torch.int64)), "argmax(1) makes them of one-hot labels"),
-        ((LOGITS, LABELS.unsqueeze(1)), "labels must have shape [N], got [3, 1]"),
+        ((LOGITS, LABELS.float()), "labels must hold class indices, got dtype torch.float32"),
+        ((LOGITS, torch.eye(3)), "labels must hold one class index for each of 3 samples, got one-hot rows"),
+        ((LOGITS, torch.eye(3, dtype=torch.int64)), "labels.argmax(1) are the indices"),
+        ((LOGITS, LABELS.unsqueeze(1)), "labels must hold one class index for each of 3 samples, got shape [3, 1]"),
         ((LOGITS.long(), LABELS), "logits must be floating point, got int64"),
         ((LOGITS[0], LABELS), "logits must have shape [N, K], got [3]"),
         ((LOGITS[:0], LABELS[:0]), "at least one sample"),
@@ -205,6 +197,44 @@ def test_dictionaries_name_what_they_hold(tmp_path):
     ):
         torch.save(held, tmp_path / "bad.pt")
         assert message in refusal(tmp_path / "bad.pt")
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint64", ">i4", ">u8", "int16"])
+def test_labels_of_every_whole_type(tmp_path, dtype):
+    np.savez(tmp_path / "a.npz", logits=LOGITS.numpy().astype(">f8"), labels=LABELS.numpy().astype(dtype))
+    read = Scores.read(tmp_path / "a.npz")
+    assert torch.equal(read.labels, LABELS)
+    assert torch.equal(read.scores, LOGITS.double())
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.array([0, 1, 10**6]), "labels must lie in 0..2, got 1000000"),
+        (np.array([0, 1, 2**64 - 1], dtype=np.uint64), "labels must be less than 2^63, got 18446744073709551615"),
+        (np.array([0, 1, -(2**63)]), "labels must lie in 0..2, got -9223372036854775808"),
+        (np.array([False, True, True]), "labels must hold class indices, got dtype torch.bool"),
+        (np.array([0.0, 1.0, 2.0]), "labels must hold class indices, got dtype torch.float64; this library is for single-label"),
+        (np.array(["a", "b", "c"]), "labels must be class indices where classes have no names, got 'a'"),
+        (np.array([["a"], ["b"], ["c"]]), "labels must hold real numbers, got ndarray of type <U1"),
+        (np.array(["2020-01-01"] * 3, dtype="datetime64[D]"), "labels must hold real numbers, got ndarray of type datetime64[D]"),
+    ],
+)
+def test_labels_of_no_class_are_refused(tmp_path, labels, message):
+    np.savez(tmp_path / "a.npz", logits=LOGITS.numpy(), labels=labels)
+    assert message in refusal(tmp_path / "a.npz")
+
+
+def test_labels_may_be_names_of_classes(tmp_path):
+    names, labels = np.array(["cat", "dög", "bird"]), ["bird", "cat", "dög"]
+    np.savez(tmp_path / "text.npz", logits=LOGITS.numpy(), labels=np.array(labels), class_names=names)
+    np.savez(tmp_path / "bytes.npz", logits=LOGITS.numpy(), labels=np.char.encode(np.array(labels), "utf-8"), class_names=names)
+    torch.save({"logits": LOGITS, "labels": labels, "class_names": names.tolist()}, tmp_path / "text.pt")
+    for name in ("text.npz", "bytes.npz", "text.pt"):
+        assert Scores.read(tmp_path / name).labels.tolist() == [2, 0, 1]
+    np.savez(tmp_path / "other.npz", logits=LOGITS.numpy(), labels=np.array(["cat", "cat", "fish"]), class_names=names)
+    assert "labels must be names of classes, row 2 has 'fish'" in refusal(tmp_path / "other.npz")
+    assert len(Scores.read_unlabelled(tmp_path / "other.npz")) == 3
 
 
 def test_half_precision_and_pairs_of_tensors(tmp_path):
@@ -230,3 +260,20 @@ def test_other_endings_folders_and_missing_files_are_refused(tmp_path):
     assert "got '.parquet'" in refusal(tmp_path / "scores.parquet")
     assert "it is a folder" in refusal(tmp_path / "folder.pt")
     assert "there is no such file" in refusal(tmp_path / "missing.csv")
+    np.savez(tmp_path / "a.npz", logits=LOGITS.numpy(), labels=LABELS.numpy())
+    with pytest.raises(InvalidInput, match="must be a csv file where label_column or columns is given"):
+        Scores.read(tmp_path / "a.npz", label_column="labels")
+
+
+def test_flags_of_a_pt_archive_that_no_checksum_covers_change_nothing(tmp_path):
+    """Where the directory of the archive calls a tensor a folder, torch would return uninitialised memory."""
+    torch.save({"logits": LOGITS, "labels": LABELS}, tmp_path / "a.pt")
+    content = bytearray((tmp_path / "a.pt").read_bytes())
+    start = 0
+    while (start := content.find(b"PK\x01\x02", start)) >= 0:
+        content[start + 38] |= 0x10  # external attributes: a folder
+        start += 4
+    (tmp_path / "a.pt").write_bytes(content)
+    read = Scores.read(tmp_path / "a.pt")
+    assert torch.equal(read.scores, LOGITS.double())
+    assert torch.equal(read.labels, LABELS)

@@ -1,13 +1,17 @@
 """Rules on made-up histories: each speaks where it should, once, and not where chance or a normal course would do."""
 
+import dataclasses
+
 import pytest
 
 from rankmixup.methods import CrossEntropy, RankMixupMNDCG, RankMixupMRL
 from rankmixup.random import stream
+from rankmixup.runs.records import EpochRecord
 from rankmixup.training.advice import advice
+from tests.runs.records import epoch_record, metrics
 
 
-def history(epochs: int, **values) -> list[dict]:
+def history(epochs: int, **values) -> list[EpochRecord]:
     """Records in which each figure is a number or a function of the epoch."""
     figures = {"ue": 0.02, "oe": 0.05, "nll": 0.5, "tau": 0.4, "active_hinges": 0.3} | values
 
@@ -16,16 +20,19 @@ def history(epochs: int, **values) -> list[dict]:
         return value(epoch) if callable(value) else value
 
     return [
-        {
-            "epoch": epoch,
-            "val": {key: at(key, epoch) for key in ("ue", "oe", "nll")},
-            "ranking": {key: at(key, epoch) for key in ("tau", "active_hinges")},
-        }
+        EpochRecord.from_dict(
+            epoch_record(
+                epoch,
+                val=metrics(**{key: at(key, epoch) for key in ("ue", "oe", "nll")}),
+                ranking={key: at(key, epoch) for key in ("tau", "active_hinges")},
+            ),
+            "a record",
+        )
         for epoch in range(1, epochs + 1)
     ]
 
 
-def spoken(records: list[dict], method=None) -> list[tuple[int, str]]:
+def spoken(records: list[EpochRecord], method=None) -> list[tuple[int, str]]:
     """Every sentence of a whole run, with the epoch in which it was said."""
     method = method or RankMixupMRL()
     return [(end, sentence) for end in range(1, len(records) + 1) for sentence in advice(records[:end], method)]
@@ -90,5 +97,5 @@ def test_a_margin_that_no_mix_ever_keeps_is_named():
 
 
 def test_records_from_before_there_were_diagnostics_are_understood():
-    records = [{key: value for key, value in record.items() if key != "ranking"} for record in history(12)]
+    records = [dataclasses.replace(record, ranking={}) for record in history(12)]
     assert spoken(records) == []

@@ -1,9 +1,10 @@
 """What may happen to a machine while a run trains."""
 
 import errno
-import fcntl
+import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,14 +13,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 
 import rankmixup as rm
+from rankmixup.cli.main import main
 from rankmixup.data import Digits
 from rankmixup.errors import InvalidInput, WorkFailed
 from rankmixup.runs import StoredRun
 from rankmixup.training.checkpoint import Checkpoints
 from rankmixup.training.update import update
 from studies.faults import killed
+from tests.oracles import unchecked
 from tests.training.runs import At, crash, same, short
 
 
@@ -80,7 +84,7 @@ def test_a_diverging_run_names_step_and_term_and_keeps_its_last_good_checkpoint(
         rm.train(run, runs=tmp_path, checkpoint_every="1steps")
     stored = StoredRun.locate(tmp_path, run)
     assert stored.state == "interrupted"
-    checkpoints = Checkpoints(stored.checkpoints)
+    checkpoints = Checkpoints(stored.checkpoints, run.id)
     newest, complaints = checkpoints.newest()
     assert complaints == []
     assert all(value.isfinite().all() for value in checkpoints.load(newest)["model"].values())
@@ -102,8 +106,7 @@ def test_weights_that_are_not_finite_are_never_saved(stored, tmp_path, monkeypat
 
 
 def test_two_processes_do_not_train_one_run(stored, tmp_path):
-    with (stored.path / "lock").open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with FileLock(stored.path / "lock"):
         assert stored.state == "running"
         before = files(stored.path)
         with pytest.raises(InvalidInput, match=f"run {stored.path} must be trained by one process at a time, and another one trains it"):
@@ -117,6 +120,59 @@ def test_a_run_that_trains_is_running_and_looking_does_not_disturb_it(tmp_path):
     watcher = At(lambda: states.extend(StoredRun.locate(tmp_path, short()).state for _ in range(2)), epoch=1, step=1)
     assert rm.train(short(), runs=tmp_path, watcher=watcher).state == "finished"
     assert states == ["running", "running"]
+
+
+def test_checkpoints_of_another_run_are_refused_and_nothing_is_touched(stored, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        rm.train(short("crl", seed=1), runs=tmp_path, watcher=At(crash, epoch=0, step=2), checkpoint_every="1steps")
+    other = StoredRun.locate(tmp_path, short("crl", seed=1))
+    shutil.rmtree(other.checkpoints)
+    shutil.copytree(stored.checkpoints, other.checkpoints)
+    newest, before = max(other.checkpoints.glob("step-*.pt")), files(other.path)
+    with pytest.raises(InvalidInput) as caught:
+        rm.train(other.run, runs=tmp_path)
+    assert str(caught.value) == f"checkpoint {newest} must be of run {other.run.id}, it is of run '{stored.run.id}'"
+    assert files(other.path) == before
+    assert main(["train", "--resume", str(other.path)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"epoch": "two"}, "ValueError: epoch, steps_done, position, seconds are 'two'"),
+        ({"steps_done": 99}, "ValueError: epoch, steps_done, position, seconds are 2, 99"),
+        ({"seconds": float("nan")}, "ValueError: .*, nan"),
+        ({"processes": []}, "ValueError: it has no states of processes"),
+        ({"processes": [{}]}, "KeyError: 'terms'"),
+        ({"processes": 5}, "ValueError: it has no states of processes"),
+        ({"model": {}}, "ValueError: it has no weights"),
+        ({"model": {"1.weight": 3}}, ""),
+        ({"optimiser": {}}, ""),
+        ({"optimiser": None}, ""),
+    ],
+)
+def test_a_checkpoint_with_other_contents_under_a_true_name_is_refused_in_a_sentence(changes, reason, stored, tmp_path):
+    checkpoints = Checkpoints(stored.checkpoints, stored.run.id)
+    path, _ = checkpoints.newest()
+    state = checkpoints.load(path)
+    torch.save({**state, **changes}, path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    path = path.rename(path.with_name(f"{path.name[:14]}{digest}.pt"))
+    with unchecked(), pytest.raises(WorkFailed, match=f"checkpoint {path} does not fit its run .*{reason}"):
+        rm.train(stored.run, runs=tmp_path)
+
+
+@pytest.mark.parametrize("changes", [{"lr": 1e308}, {"weight_decay": 1e300}, {"lr": 1e30, "decay": 1e30, "milestones": (1,)}])
+def test_numbers_beyond_float32_end_in_one_sentence(changes, tmp_path):
+    recipe = rm.Optimisation(**{"epochs": 2, "batch_size": 16, **changes})
+    with pytest.raises(WorkFailed, match=r"lr and weight_decay must be numbers of float32, got|must stay finite"):
+        rm.train(rm.Run("ce", data=Digits(train_size=50), model="mlp", optimisation=recipe), runs=tmp_path)
+
+
+def test_a_learning_rate_beyond_float32_is_no_traceback(tmp_path, capsys):
+    assert main(["train", "ce", "--model", "mlp", "--lr", "1e308", "--runs", str(tmp_path)]) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == "error: lr and weight_decay must be numbers of float32, got 1e+308 and 0.0005"
 
 
 COMMAND = [sys.executable, "-m", "rankmixup", "train"]

@@ -32,7 +32,7 @@ def test_two_steps_on_photos_with_the_imagenet_recipe(tmp_path, capsys):
     assert (stored.run.optimisation.optimiser, stored.run.optimisation.schedule) == ("adamw", "cosine")
     assert len(stored.predictions("val").labels) == len(stored.predictions("test").labels) == 2
     (last,) = stored.checkpoints.glob("step-*.pt")
-    state = load_checkpoint(last)["optimiser"]
+    state = load_checkpoint(last, stored.run.id)["optimiser"]
     assert {moments["step"].item() for moments in state["state"].values()} == {2}
     # The second of two steps of the first epoch is half-way up the warm-up.
     assert [group["lr"] for group in state["param_groups"]] == pytest.approx([(5e-7 + 5e-4) / 2] * 2)

@@ -55,7 +55,7 @@ def test_images_are_resized_and_normalised_as_those_of_the_run(stored, tmp_path)
     view = stored.run.data.load().view
     images = F.resize(torch.from_numpy(x).permute(0, 3, 1, 2), [SIZE, SIZE], antialias=True) / 255
     model = rm.build_model("resnet8", num_classes=3, image_size=SIZE).eval()
-    model.load_state_dict(load_best(stored.checkpoints))
+    model.load_state_dict(load_best(stored.checkpoints, stored.run.id))
     with torch.no_grad():
         expected = model(F.normalize(images, list(view.mean), list(view.std)))
     torch.testing.assert_close(found.scores.logits.float(), expected, atol=1e-4, rtol=1e-4)

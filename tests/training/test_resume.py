@@ -20,7 +20,7 @@ from tests.training.runs import EPOCHS, STEPS, At, crash, history, logits, same,
 
 
 def newest(stored: StoredRun) -> dict:
-    return load_checkpoint(max(stored.checkpoints.glob("step-*.pt")))
+    return load_checkpoint(max(stored.checkpoints.glob("step-*.pt")), stored.run.id)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from rankmixup.data import Digits, Synthetic
 from rankmixup.errors import InvalidInput
 from rankmixup.methods import RankMixupMNDCG
 from rankmixup.runs import StoredRun
+from rankmixup.runs.records import Selected
 from rankmixup.training import Watcher
 from rankmixup.training.checkpoint import load_best
 from rankmixup.training.predict import predict_mixed
@@ -51,7 +52,7 @@ def test_the_directory_holds_what_the_contract_says(tmp_path):
     assert stored.path == tmp_path / stored.run.id
     names = {path.relative_to(stored.path).as_posix() for path in stored.path.rglob("*") if path.is_file()}
     assert {"run.json", "splits.json", "env.json", "log.jsonl", "result.json", "predictions/val.npz", "predictions/test.npz"} <= names
-    result = stored.result
+    result = stored.result.content
     assert set(result) >= {"id", "state", "selection", "metrics", "temperature", "seconds"}
     assert result["id"] == stored.run.id
     assert result["state"] == "finished"
@@ -69,9 +70,9 @@ def test_the_selected_epoch_is_the_first_with_the_best_validation_accuracy(tmp_p
     for rule, best in (("accuracy", max), ("nll", min)):
         stored = rm.train(short(selection=rule), runs=tmp_path)
         values = [json.loads(line)["val"][rule] for line in (stored.path / "log.jsonl").read_text().splitlines()]
-        assert stored.result["selection"] == {"rule": rule, "epoch": 1 + values.index(best(values))}
-        assert stored.result["metrics"]["val"][rule] == pytest.approx(best(values))
-    assert rm.train(short(selection="last"), runs=tmp_path).result["selection"]["epoch"] == EPOCHS
+        assert stored.result.selection == Selected(rule, 1 + values.index(best(values)))
+        assert stored.result.metrics["val"][rule] == pytest.approx(best(values))
+    assert rm.train(short(selection="last"), runs=tmp_path).result.selection.epoch == EPOCHS
 
 
 def test_a_finished_run_is_not_trained_again(tmp_path):
@@ -86,7 +87,7 @@ def test_the_releases_protocol_selects_on_test_samples_and_says_so(tmp_path, cap
     data = Synthetic(train_size=200, val_size=50, test_size=60, imbalance=5.0, protocol="release")
     with pytest.warns(UserWarning, match="splits should have no image in common, but of test 60 are in val"):
         stored = rm.train(rm.Run("ce", data=data, model="mlp", optimisation=recipe), runs=tmp_path)
-    assert stored.result["protocol"] == "release"
+    assert stored.result.content["protocol"] == "release"
     assert np.array_equal(logits(stored, "val"), logits(stored, "test"))
     splits = json.loads((stored.path / "splits.json").read_text())
     assert splits["class_counts"] == data.load().class_counts.tolist()
@@ -112,7 +113,7 @@ def test_training_leaves_the_global_generators_alone(tmp_path):
 
 def test_an_unwritable_place_is_refused(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(InvalidInput, match="must be a directory that can be written to"):
+    with pytest.raises(InvalidInput, match="must be a folder that can be written to"):
         rm.train(short(), runs=tmp_path / "file")
 
 
@@ -138,6 +139,6 @@ def test_two_processes_train_and_predict_exactly(method, tmp_path):
         stored_logits = arrays["logits"]
     # What two processes stored is what one process computes from the checkpoint: nothing padded, doubled or out of order.
     model = rm.build_model(stored.run.model, num_classes=10, image_size=8, in_channels=1)
-    model.load_state_dict(load_best(stored.checkpoints))
+    model.load_state_dict(load_best(stored.checkpoints, stored.run.id))
     with torch.no_grad():
         np.testing.assert_allclose(stored_logits, model.eval()(test.x), rtol=1e-4, atol=1e-5)

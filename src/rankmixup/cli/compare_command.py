@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import tyro
 
+from rankmixup.cli.output import console
 from rankmixup.cli.parsing import parse
 from rankmixup.cli.sources import Metrics, OptionalPath, Sources, open_source
-from rankmixup.errors import require
+from rankmixup.errors import one_line, require
 
 
 @dataclass(kw_only=True)
@@ -31,15 +32,13 @@ class Compare(Metrics):
 def run(argv: list[str]) -> int:
     """Parse and run."""
     options = parse(Compare, argv, prog="rankmixup compare")
-    options.check()
+    options.check(*options.sources, options.baseline)
     paths = list(options.sources)
     if options.baseline is not None and options.baseline not in paths:
         paths.insert(0, options.baseline)
     require(len(paths) >= 2, f"compare must be given at least two runs or files, got {len(paths)}")
     twice = next((path for path in paths if paths.count(path) > 1), None)
     require(twice is None, f"compare must be given each run or file once, got {twice} twice")
-
-    from rich.console import Console
 
     from rankmixup.errors import unknown_name
     from rankmixup.reports.comparison import compare_scores
@@ -48,10 +47,10 @@ def run(argv: list[str]) -> int:
 
     if options.metric not in KEYS:
         raise unknown_name("metric", options.metric, KEYS)
-    models = {str(path): open_source(path, options.from_).test for path in paths}
+    models = {one_line(str(path)): open_source(path, options).test for path in paths}
     report = compare_scores(
         models,
-        baseline=str(options.baseline or paths[0]),
+        baseline=one_line(str(options.baseline or paths[0])),
         metric=options.metric,
         num_bins=options.num_bins,
         replicates=options.replicates,
@@ -60,5 +59,5 @@ def run(argv: list[str]) -> int:
     if options.json:
         print(json.dumps(report.to_dict(), allow_nan=False))
     else:
-        Console().print(comparison_table(report))
+        console().print(comparison_table(report))
     return 0

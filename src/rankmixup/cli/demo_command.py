@@ -7,9 +7,10 @@ from typing import Annotated
 
 import tyro
 
+from rankmixup.cli.output import console, make_folder
 from rankmixup.cli.parsing import parse
 from rankmixup.cli.sources import spoken_warnings
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import one_line, require
 
 
 @dataclass
@@ -34,12 +35,7 @@ def run(argv: list[str]) -> int:
     require(options.seeds >= 1, f"seeds must be at least 1, got {options.seeds}")
     require(options.workers is None or options.workers >= 1, f"workers must be at least 1, got {options.workers}")
 
-    try:
-        options.output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"output must be a folder that can be written to, got {options.output} ({error})") from error
-
-    from rich.console import Console
+    make_folder("output", options.output)
 
     from rankmixup.cli.work import raise_failures
     from rankmixup.experiments import DEMO_METHODS, Task, Workplace, carry_out, demo_runs
@@ -50,8 +46,8 @@ def run(argv: list[str]) -> int:
 
     planned = demo_runs(options.seeds)
     todo = [run for runs in planned.values() for run in runs]
-    log = Console(stderr=True)
-    log.print(f"Training {len(todo)} small networks; two to three minutes on two cores ...", highlight=False)
+    log = console(stderr=True)
+    log.print(f"Training {len(todo)} small networks; two to three minutes on two cores ...")
     place = Workplace(options.runs, accelerator="cpu")
     events = carry_out([Task(run) for run in todo], place, workers=options.workers)
     raise_failures(follow(events, log, options.runs, len(todo)), len(todo))
@@ -63,14 +59,14 @@ def run(argv: list[str]) -> int:
     page = options.output / "report.html"
     write_page(page, [runs[0] for runs in evaluations.values()], [runs[0] for runs in results.values()])
     if options.json:
-        methods = {name: [stored.result for stored in runs] for name, runs in results.items()}
+        methods = {name: [stored.result.content for stored in runs] for name, runs in results.items()}
         evaluated = {name: [each.to_dict() for each in runs] for name, runs in evaluations.items()}
         written = {"figures": [str(path) for path in figures], "report": str(page)}
         print(json.dumps({"methods": methods, "evaluations": evaluated, **written}, allow_nan=False))
     else:
-        console = Console()
-        console.print(demo_table(evaluations))
-        console.print(READING)
-        console.print("Figures: " + ", ".join(str(path) for path in figures), soft_wrap=True)
-        console.print(f"Report of the first seed of each method: {page}", soft_wrap=True)
+        out = console()
+        out.print(demo_table(evaluations))
+        out.print(READING)
+        out.print("Figures: " + one_line(", ".join(str(path) for path in figures)), soft_wrap=True)
+        out.print(f"Report of the first seed of each method: {one_line(str(page))}", soft_wrap=True)
     return 0

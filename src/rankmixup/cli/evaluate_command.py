@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from rankmixup.cli.output import console, require_writable
 from rankmixup.cli.parsing import parse
 from rankmixup.cli.sources import (
     Metrics,
@@ -15,17 +16,18 @@ from rankmixup.cli.sources import (
     flag_shared_classes,
     open_source,
     read_ood,
-    require_writable,
     spoken_warnings,
 )
+from rankmixup.errors import require
 
 
 @dataclass(kw_only=True)
 class Evaluate(Metrics, UnknownOptions):
     """Metrics with intervals, noise floors and verdicts, of a run's test set or of scores from anywhere.
 
-    A file is npz, pt or safetensors with an array `logits` or `probs` [N, K] and an array `labels` [N], or a csv with a column for each
-    class and one of labels. Exit status 1 if a condition of --fail-if holds.
+    A file is npz, pt or safetensors with an array `logits` or `probs` [N, K] and an array `labels` [N], or a csv with a column named label
+    or target and columns logit_CLASS or prob_CLASS, or one for each class and no others (docs/score-files.md has all rules).
+    Exit status 1 if a condition of --fail-if holds.
     """
 
     source: tyro.conf.Positional[Path]
@@ -39,7 +41,8 @@ class Evaluate(Metrics, UnknownOptions):
     fail_if: tyro.conf.UseAppendAction[
         Annotated[tuple[str, ...], tyro.conf.arg(metavar="CONDITION", help_behavior_hint="(optional, repeatable)")]
     ] = ()
-    """As `ece>0.03` or `accuracy<0.9:high`: a metric, < or >, a fraction, and :low or :high for that end of the interval."""
+    """As `ece>3%`, `accuracy<0.9:high` or `calibrated.ece>0.02`: a metric by its key in the JSON (with `calibrated.` for its value after
+    calibration, or `ood.NAME.` for a set of --ood), < or >, a fraction or a percentage, and :low or :high for that end of the interval."""
     html: OptionalPath = None
     """Write a report of one file that opens in any browser."""
     latex: OptionalPath = None
@@ -53,17 +56,17 @@ class Evaluate(Metrics, UnknownOptions):
 def run(argv: list[str]) -> int:
     """Parse and run."""
     options = parse(Evaluate, argv, prog="rankmixup evaluate")
-    options.check()
+    options.check(options.source, options.calibrate_on, *options.ood)
     require_writable(options.html, options.latex, options.csv)
-
-    from rich.console import Console
 
     from rankmixup.reports import evaluate_scores
     from rankmixup.reports.conditions import Condition, with_failures
     from rankmixup.reports.tables import evaluation_table
 
     conditions = [Condition.parse(text) for text in options.fail_if]
-    source = open_source(options.source, options.from_, options.calibrate_on)
+    source = open_source(options.source, options, options.calibrate_on)
+    asked = options.calibrate_with != "temperature" or options.objective != "nll"
+    require(source.held_out is not None or not asked, "--calibrate-with and --objective must go with --calibrate-on where there is no run")
     unknown = read_ood(options.ood, options, source.stored)
     with spoken_warnings():
         evaluation = evaluate_scores(
@@ -93,5 +96,5 @@ def run(argv: list[str]) -> int:
     if options.json:
         print(json.dumps(evaluation.to_dict(), allow_nan=False))
     else:
-        Console().print(evaluation_table(evaluation))
+        console().print(evaluation_table(evaluation))
     return 1 if evaluation.failed else 0

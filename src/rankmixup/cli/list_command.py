@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import tyro
 
+from rankmixup.cli.output import console
 from rankmixup.cli.parsing import parse
 
 
@@ -22,8 +23,6 @@ class List:
 def run(argv: list[str]) -> int:
     """Parse and run."""
     options = parse(List, argv, prog="rankmixup list")
-
-    from rich.console import Console
 
     from rankmixup.data import DataSource
     from rankmixup.experiments import EXPERIMENTS
@@ -46,5 +45,5 @@ def run(argv: list[str]) -> int:
     if options.json:
         print(json.dumps({options.kind: [{"name": name, "summary": summary} for name, summary in summaries.items()]}))
     else:
-        Console().print(listing(options.kind, summaries))
+        console().print(listing(options.kind, summaries))
     return 0

@@ -4,11 +4,14 @@ Nothing here imports torch; each sub-command imports what it needs when it runs.
 """
 
 import importlib
+import math
+import os
 import sys
 from collections.abc import Sequence
 
 from rankmixup import __version__
-from rankmixup.errors import Interrupted, RankMixupError, unknown_name
+from rankmixup.cli.output import lacks_memory, print_error, show_any_name, status_of
+from rankmixup.errors import Interrupted, RankMixupError, require, unknown_name
 
 __all__ = ["COMMANDS", "main"]
 
@@ -32,13 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
+    show_any_name()
     try:
-        return _dispatch(arguments)
-    except RankMixupError as error:
-        if debug:
-            raise
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_status
+        return _dispatch(_with_limit(arguments))
     except Interrupted as stopped:
         print(stopped, file=sys.stderr)
         return stopped.exit_status
@@ -47,11 +46,35 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 1
-    except OSError as error:  # a full disk, a folder that may not be read
+    # Beside errors on purpose what files and machines can do to any program; all others are mistakes of this one.
+    except (RankMixupError, OSError, MemoryError, RecursionError, UnicodeError) as error:
         if debug:
             raise
-        print(f"error: {error}", file=sys.stderr)
+        print_error(error)
+        return error.exit_status if isinstance(error, RankMixupError) else status_of(error)
+    except RuntimeError as error:
+        if debug or not lacks_memory(error):
+            raise
+        print_error(error)
         return 1
+
+
+def _with_limit(arguments: list[str]) -> list[str]:
+    """The arguments without `--max-gib N`, which is set for this process and those that it starts."""
+    rest, left = [], iter(arguments)
+    for argument in left:
+        flag, equals, value = argument.partition("=")
+        if flag != "--max-gib":
+            rest.append(argument)
+            continue
+        value = value if equals else next(left, "")
+        try:
+            gib = float(value)
+        except ValueError:
+            gib = math.nan
+        require(0 < gib < math.inf, f"--max-gib must be a positive number, got {value!r}")
+        os.environ["RANKMIXUP_MAX_GIB"] = value
+    return rest
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -78,6 +101,9 @@ def _help() -> str:
             "commands:",
             *lines,
             "",
-            "rankmixup COMMAND --help tells more; --debug shows where an error came from; --version prints the version.",
+            "rankmixup COMMAND --help tells more; --version prints the version. Every command also takes:",
+            "",
+            "  --debug      show where an error came from",
+            "  --max-gib N  read files that unpack to at most N GiB; by default 1 GiB, or 20 times the size of the file if that is more",
         ]
     )

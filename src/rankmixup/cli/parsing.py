@@ -24,7 +24,18 @@ def parse(command: type[T], argv: Sequence[str], *, prog: str, description: str 
     except SystemExit as stop:
         if not stop.code:
             raise
+        # tyro takes every ValueError for its own; those of the dataclasses say all there is to say.
+        own = _invalid_input(stop)
+        if own is not None:
+            raise own from None
         raise InvalidInput(f"{_sentence(printed.getvalue())}; see '{prog} --help'") from None
+
+
+def _invalid_input(error: BaseException | None) -> InvalidInput | None:
+    """The error of ours among those during whose handling `error` was raised."""
+    while error is not None and not isinstance(error, InvalidInput):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def _sentence(box: str) -> str:

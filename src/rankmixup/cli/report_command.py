@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 import tyro
 
+from rankmixup.cli.output import console, require_writable
 from rankmixup.cli.parsing import parse
-from rankmixup.cli.sources import Metrics, Sources, open_source, require_writable, spoken_warnings
-from rankmixup.errors import require
+from rankmixup.cli.sources import Metrics, Sources, open_source, spoken_warnings
+from rankmixup.errors import one_line, require
 
 
 @dataclass(kw_only=True)
@@ -28,7 +29,7 @@ class Report(Metrics):
 def run(argv: list[str]) -> int:
     """Parse and run."""
     options = parse(Report, argv, prog="rankmixup report")
-    options.check()
+    options.check(*options.sources, *options.calibrate_on)
     require(len(options.sources) >= 1, "report must be given at least one run or file, got none")
     held_out = options.calibrate_on or (None,) * len(options.sources)
     require(
@@ -37,12 +38,12 @@ def run(argv: list[str]) -> int:
     )
     require_writable(options.output)
 
-    from rich.console import Console
-
     from rankmixup.reports import evaluate_scores
     from rankmixup.reports.files import write_page
 
-    sources = [open_source(path, options.from_, each) for path, each in zip(options.sources, held_out, strict=True)]
+    sources = [open_source(path, options, each) for path, each in zip(options.sources, held_out, strict=True)]
+    fits = options.calibrate_with == "temperature" or any(source.held_out is not None for source in sources)
+    require(fits, "--calibrate-with must go with --calibrate-on where there is no run")
     with spoken_warnings():
         evaluations = [
             evaluate_scores(
@@ -59,5 +60,5 @@ def run(argv: list[str]) -> int:
             for source in sources
         ]
     write_page(options.output, evaluations, [source.stored for source in sources])
-    Console().print(f"Report: {options.output}", soft_wrap=True, markup=False, highlight=False)
+    console().print(f"Report: {one_line(str(options.output))}", soft_wrap=True)
     return 0

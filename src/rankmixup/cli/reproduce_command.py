@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from rankmixup.cli.output import console, make_folder
 from rankmixup.cli.parsing import parse
 from rankmixup.cli.work import WorkOptions, print_estimate, raise_failures
 from rankmixup.errors import require, unknown_name
@@ -45,8 +46,6 @@ def run(argv: list[str]) -> int:
     options.check()
     require(options.seeds is None or options.seeds >= 1, f"seeds must be at least 1, got {options.seeds}")
 
-    from rich.console import Console
-
     from rankmixup.experiments import find_scale, tasks_for
     from rankmixup.experiments.scorecard import scorecard
     from rankmixup.reports.live import follow
@@ -61,11 +60,13 @@ def run(argv: list[str]) -> int:
     if options.dry_run:
         print_estimate(tasks, options, "gpu" if scale.key == "paper" else "core", head)
         return 0
+    if options.write is not None:
+        make_folder("write", options.write)
     failed = []
     if options.train:
         if scale.key == "paper":
             _require_gpu(options)
-        failed = follow(options.carry_out(tasks), Console(stderr=True), options.runs, len(tasks), parts)
+        failed = follow(options.carry_out(tasks), console(stderr=True), options.runs, len(tasks), parts)
     card = scorecard(chosen, scale, options.runs, options.seeds)
     if options.write is not None:
         write_results(card, options.write)
@@ -73,7 +74,7 @@ def run(argv: list[str]) -> int:
         failures = {event.task.run.id: event.reason for event in failed}
         print(json.dumps({**head, "failed": failures, "scorecard": card.to_dict()}, allow_nan=False))
     else:
-        Console().print(scorecard_view(card))
+        console().print(scorecard_view(card))
     raise_failures(failed, len(tasks))
     return 0
 

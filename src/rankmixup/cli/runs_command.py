@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from rankmixup.cli.output import console
 from rankmixup.cli.parsing import parse
 
 
@@ -21,8 +22,6 @@ def run(argv: list[str]) -> int:
     """Parse and run."""
     options = parse(Runs, argv, prog="rankmixup runs")
 
-    from rich.console import Console
-
     from rankmixup.reports.tables import runs_table
     from rankmixup.runs.listing import list_runs
 
@@ -30,5 +29,5 @@ def run(argv: list[str]) -> int:
     if options.json:
         print(json.dumps(listed.to_dict(), allow_nan=False))
     else:
-        Console().print(runs_table(listed))
+        console().print(runs_table(listed))
     return 0

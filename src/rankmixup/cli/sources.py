@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import InvalidInput, one_line, require
 
 if TYPE_CHECKING:
     from rankmixup.data import DataSource
@@ -24,6 +24,8 @@ Kind = Annotated[
 """What a file holds whose array has no name that says it."""
 Sources = Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...", help_behavior_hint="(required)")]
 OODScore = Literal["entropy", "max-probability", "energy"]
+Column = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(default: label, target, y_true, ...)")]
+Columns = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="(default: by their names)")]
 OptionalPath = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(optional)")]
 
 
@@ -33,14 +35,31 @@ class Sampling:
 
     from_: Kind = None
     """What csv files and bare tensors hold; named arrays say it themselves and must not be contradicted."""
+    label_column: Column = None
+    """Column of a csv file that holds the labels: its name, or its number from 0 where there is no header."""
+    columns: Columns = ()
+    """Columns of a csv file that hold the scores, in the order of the classes: names, or numbers from 0."""
     replicates: int = 1000
     """Resamples behind every interval, noise floor and p-value."""
     seed: int = 0
     """Seed of the resampling."""
 
-    def check(self) -> None:
-        """Refuse what no metric can be computed with."""
-        require(self.replicates >= 1, f"--replicates must be at least 1, got {self.replicates}")
+    def check(self, *files: Path | str | None) -> None:
+        """Refuse what no metric can be computed with; `files` are all that are read."""
+        from rankmixup.metrics.resampling import MOST_REPLICATES
+
+        require(1 <= self.replicates <= MOST_REPLICATES, f"--replicates must be in 1..{MOST_REPLICATES}, got {self.replicates}")
+        named = self.label_column is not None or bool(self.columns)
+        require(not named or any(map(_is_csv, files)), "--label-column and --columns must go with a csv file, got none")
+
+    def read(self, reader: "Callable[..., Scores]", path: Path) -> "Scores":
+        """The scores in a file, by `Scores.read` or `Scores.read_unlabelled`."""
+        columns = {"label_column": self.label_column, "columns": self.columns} if _is_csv(path) else {}
+        try:
+            return reader(path, self.from_, **columns)
+        except InvalidInput as error:
+            # The argument has another name here.
+            raise InvalidInput(str(error).replace("kind must", "--from must")) from None
 
 
 @dataclass(kw_only=True)
@@ -48,12 +67,14 @@ class Metrics(Sampling):
     """Those of commands that compute all metrics."""
 
     num_bins: int = 15
-    """Bins of every binned metric."""
+    """Bins of every binned metric, and of calibrators that have bins (histogram, or a temperature fitted by ece-grid); at most 1000."""
 
-    def check(self) -> None:
+    def check(self, *files: Path | str | None) -> None:
         """As above, and what no bins can be made of."""
-        super().check()
-        require(self.num_bins >= 1, f"--num-bins must be at least 1, got {self.num_bins}")
+        from rankmixup.metrics.rows import MOST_BINS
+
+        super().check(*files)
+        require(1 <= self.num_bins <= MOST_BINS, f"--num-bins must be in 1..{MOST_BINS}, got {self.num_bins}")
 
 
 @dataclass(kw_only=True)
@@ -68,6 +89,12 @@ class UnknownOptions(Sampling):
     """Folder of the data sets that live on disk; by default RANKMIXUP_DATA, then data."""
     download: bool = False
     """Fetch data sets that are not there."""
+
+    def check(self, *files: Path | str | None) -> None:
+        """As above, and what only concerns unknown samples where there are none."""
+        super().check(*files)
+        asked = self.score != "entropy" or self.data_root is not None or self.download
+        require(bool(self.ood) or not asked, "--score, --data-root and --download must go with --ood, got none")
 
 
 @dataclass(frozen=True)
@@ -86,23 +113,23 @@ class Source:
         return self.stored.run.data.protocol if self.stored is not None else "paper"
 
 
-def open_source(path: Path, kind: Literal["logits", "probs"] | None = None, calibrate_on: Path | None = None) -> Source:
+def open_source(path: Path, options: Sampling, calibrate_on: Path | None = None) -> Source:
     """A run directory with its validation and test scores, or a file of scores; `calibrate_on` goes before a run's validation scores."""
     from rankmixup.runs import Scores, StoredRun
 
     held_out, fitted_on, stored = None, "", None
     if path.is_dir():
-        require(kind != "probs", f"--from must not contradict what is read, and {path} is a run, which holds logits; got 'probs'")
+        require(options.from_ != "probs", f"--from must not contradict what is read, and {path} is a run, which holds logits; got 'probs'")
         stored = StoredRun.open(path)
         test, held_out, fitted_on = stored.predictions("test"), stored.predictions("val"), "val"
     else:
-        test = _read(Scores.read, path, kind)
+        test = options.read(Scores.read, path)
     if calibrate_on is not None:
-        held_out, fitted_on = _read(Scores.read, calibrate_on, kind), calibrate_on.name
+        held_out, fitted_on = options.read(Scores.read, calibrate_on), calibrate_on.name
         if stored is not None and stored.run.data.protocol != "release":
             same = held_out.scores.shape == test.scores.shape and bool((held_out.scores == test.scores).all())
             require(not same, f"--calibrate-on must not be the run's own test scores, which nothing may be fitted on, got {calibrate_on}")
-    return Source(str(path), test, held_out, fitted_on, stored)
+    return Source(one_line(str(path)), test, held_out, one_line(fitted_on), stored)
 
 
 def read_ood(arguments: Sequence[str], options: "UnknownOptions", stored: "StoredRun | None") -> dict[str, "UnknownSamples"]:
@@ -121,10 +148,11 @@ def read_ood(arguments: Sequence[str], options: "UnknownOptions", stored: "Store
         source = _data_source(text)
         where = Path(text.partition(":")[2] or text)
         name = name if given else where.name if where.is_dir() else where.stem
+        name = one_line(name)
         require(bool(name), f"--ood must be DATA, FILE or NAME= before either, got {argument!r}")
         require(name not in found, f"--ood must give each set a name of its own (NAME=...), got {name!r} twice")
         if source is None:
-            found[name] = UnknownSamples(_read(Scores.read_unlabelled, Path(text), options.from_))
+            found[name] = UnknownSamples(options.read(Scores.read_unlabelled, Path(text)))
         elif stored is None:
             raise InvalidInput(f"--ood must be a file of scores where there is no run, whose network {text!r} could be shown to")
         else:
@@ -151,20 +179,8 @@ def _data_source(text: str) -> "DataSource | None":
     return parse_source(text)
 
 
-def _read(reader: "Callable[[Path, str | None], Scores]", path: Path, kind: str | None) -> "Scores":
-    try:
-        return reader(path, kind)
-    except InvalidInput as error:
-        # The argument has another name here.
-        raise InvalidInput(str(error).replace("kind must", "--from must")) from None
-
-
-def require_writable(*paths: Path | None) -> None:
-    """Refuse, before any work, files that could not be written after it."""
-    for path in paths:
-        if path is not None:
-            require(path.parent.is_dir(), f"{path} must be in a folder that exists, {path.parent} does not")
-            require(not path.is_dir(), f"{path} must be a file, it is a folder")
+def _is_csv(file: Path | str | None) -> bool:
+    return str(file).lower().endswith(".csv")
 
 
 @contextmanager
@@ -174,4 +190,4 @@ def spoken_warnings() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         yield
     for message in dict.fromkeys(str(each.message) for each in caught):
-        print(f"warning: {message}", file=sys.stderr)
+        print(f"warning: {one_line(message)}", file=sys.stderr)

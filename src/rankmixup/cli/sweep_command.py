@@ -1,12 +1,14 @@
 """rankmixup sweep."""
 
+import dataclasses
 import itertools
 import json
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args, get_origin, get_type_hints
 
+from rankmixup.cli.output import console
 from rankmixup.cli.parsing import parse
-from rankmixup.cli.train_command import requested_run
+from rankmixup.cli.train_command import Options, requested_run
 from rankmixup.cli.work import WorkOptions, print_estimate, raise_failures
 from rankmixup.errors import require, unknown_name
 
@@ -16,10 +18,8 @@ if TYPE_CHECKING:
 _DESCRIPTION = """Train a method with every combination of the values given, rank them on validation, and test the best one.
 
 METHOD is followed by options of `rankmixup train METHOD`; those with several values span the grid, as in
-`rankmixup sweep rankmixup-mrl --margin 1 2 3 --mixer.alpha 1 2 --seeds 3`. Test samples are looked at for the best one alone."""
-
-_SEQUENCES = ("--milestones",)
-"""Options of training whose several values are one value."""
+`rankmixup sweep rankmixup-mrl --margin 1 2 3 --mixer.alpha 1 2 --seeds 3`. Options that take several values at once, such as
+--milestones, are the same for all runs. Each run has one device. Test samples are looked at for the best one alone."""
 
 
 @dataclass(kw_only=True)
@@ -43,8 +43,6 @@ def run(argv: list[str]) -> int:
     options.check()
     require(options.seeds >= 1, f"seeds must be at least 1, got {options.seeds}")
 
-    from rich.console import Console
-
     from rankmixup.experiments import Task
     from rankmixup.metrics import METRIC_KEYS
     from rankmixup.reports.live import follow
@@ -52,7 +50,8 @@ def run(argv: list[str]) -> int:
 
     if options.metric not in METRIC_KEYS:
         raise unknown_name("metric", options.metric, METRIC_KEYS)
-    planned = {name: [_run(key, arguments, seed) for seed in range(options.seeds)] for name, arguments in _combinations(grid).items()}
+    combinations = _combinations(grid, _sequences(key))
+    planned = {name: [_run(key, arguments, seed) for seed in range(options.seeds)] for name, arguments in combinations.items()}
     tasks = [Task(run) for seeds in zip(*planned.values(), strict=True) for run in dict.fromkeys(seeds)]
     if options.dry_run:
         import torch
@@ -61,13 +60,13 @@ def run(argv: list[str]) -> int:
         print_estimate(tasks, options, "gpu" if gpu else "core", {"method": key, "settings": list(planned)})
         return 0
 
-    failed = follow(options.carry_out(tasks), Console(stderr=True), options.runs, len(tasks))
+    failed = follow(options.carry_out(tasks), console(stderr=True), options.runs, len(tasks))
     lost = {event.task.run for event in failed}
     ranking = rank({name: runs for name, runs in planned.items() if not lost.intersection(runs)}, options.runs, options.metric)
     if options.json:
         print(json.dumps({"method": key, "metric": options.metric, **ranking.to_dict()}, allow_nan=False))
     elif ranking.settings:
-        Console().print(sweep_table(ranking))
+        console().print(sweep_table(ranking))
     raise_failures(failed, len(tasks))
     return 0
 
@@ -93,9 +92,30 @@ def _divided(argv: list[str]) -> tuple[list[str], dict[str, list[str]]]:
     return own, grid
 
 
-def _combinations(grid: dict[str, list[str]]) -> dict[str, list[str]]:
+def _sequences(method: str) -> set[str]:
+    """Flags of training whose several values are one value."""
+    from rankmixup.data import DataSource
+    from rankmixup.methods import Method
+    from rankmixup.mixers import Mixer
+    from rankmixup.runs import Optimisation
+
+    owners: dict[str, list[type]] = {
+        "": [Options, Optimisation, Method.registry[method]],
+        "mixer.": [Mixer.registry[name] for name in Mixer.registry],
+        "data.": [DataSource.registry[name] for name in DataSource.registry],
+    }
+    return {
+        f"--{prefix}{name}".replace("_", "-")
+        for prefix, kinds in owners.items()
+        for kind in kinds
+        for name, hint in get_type_hints(kind).items()
+        if any(get_origin(part) is tuple for part in (hint, *get_args(hint)))
+    }
+
+
+def _combinations(grid: dict[str, list[str]], sequences: set[str]) -> dict[str, list[str]]:
     """The arguments of each combination by what is particular to it."""
-    axes = {flag: values for flag, values in grid.items() if len(values) > 1 and flag not in _SEQUENCES}
+    axes = {flag: values for flag, values in grid.items() if len(values) > 1 and flag.replace("_", "-") not in sequences}
     fixed = [argument for flag, values in grid.items() if flag not in axes for argument in (flag, *values)]
     found = {}
     for values in itertools.product(*axes.values()):
@@ -106,5 +126,9 @@ def _combinations(grid: dict[str, list[str]]) -> dict[str, list[str]]:
 
 
 def _run(method: str, arguments: list[str], seed: int) -> "Run":
-    run, _ = requested_run([method, *arguments, "--seed", str(seed)])
+    run, options = requested_run([method, *arguments, "--seed", str(seed)])
+    kept = dataclasses.replace(Options(), model=options.model, seed=options.seed, selection=options.selection)
+    given, unset = ({**vars(each), **vars(each.hardware)} for each in (options, kept))
+    left = [f"--{name}" for name in given if given[name] != unset[name] and name != "hardware"]
+    require(not left, f"{', '.join(left)} must be left out of a sweep, each run of which has one device and is only trained")
     return run

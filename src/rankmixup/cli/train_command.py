@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from rankmixup.cli.output import console
 from rankmixup.cli.parsing import parse
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import InvalidInput, one_line, require
 from rankmixup.hardware import Hardware
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 DataRoot = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: RANKMIXUP_DATA, or data)")]
 CheckpointEvery = Annotated[str, tyro.conf.arg(metavar="Nsteps|Nmin")]
+Log = tuple[Literal["tensorboard", "wandb", "mlflow"], ...]
 Workers = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one for each core, at most 8)")]
 
 
@@ -50,7 +52,7 @@ class Options:
     """Processes that decode images, for data sets that stay on disk as files."""
     checkpoint_every: CheckpointEvery = "1min"
     """How much training an interruption may cost, such as 200steps or 5min."""
-    log: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = ()
+    log: Log = ()
     """Where to log to beside the run's own log.jsonl and metrics.csv; nothing leaves the machine."""
     hardware: Annotated[Hardware, tyro.conf.arg(name="")] = Hardware()
     """What it is trained on."""
@@ -79,11 +81,9 @@ def run(argv: list[str]) -> int:
         the_run, options = _resumed(argv)
     else:
         the_run, options = requested_run(argv)
-        if options.show:
-            _show(the_run, argv[1:], options.json)
-            return 0
-
-    from rich.console import Console
+    if options.show:
+        _show(the_run, argv[1:], options.json)
+        return 0
 
     from rankmixup.reports import evaluate_scores
     from rankmixup.reports.tables import evaluation_table
@@ -103,13 +103,13 @@ def run(argv: list[str]) -> int:
     if not is_first_process():
         return 0
     if options.json:
-        print(json.dumps(stored.result, allow_nan=False))
+        print(json.dumps(stored.result.content, allow_nan=False))
     else:
-        console = Console()
+        out = console()
         test, val = stored.predictions("test"), stored.predictions("val")
         title = f"{the_run.method.name} on {the_run.data.name}"
-        console.print(evaluation_table(evaluate_scores(test, val, source=title, fitted_on="val", protocol=the_run.data.protocol)))
-        console.print(f"Run: {stored.path}", soft_wrap=True)
+        out.print(evaluation_table(evaluate_scores(test, val, source=title, fitted_on="val", protocol=the_run.data.protocol)))
+        out.print(f"Run: {one_line(str(stored.path))}", soft_wrap=True)
     return 0
 
 
@@ -192,11 +192,9 @@ def _show(run: "Run", argv: list[str], as_json: bool) -> None:
         print(json.dumps({"id": run.id, "run": run.to_dict(), "sources": found}, allow_nan=False))
         return
 
-    from rich.console import Console
-
     from rankmixup.reports.recipes import run_table
 
-    Console().print(run_table(run, found))
+    console().print(run_table(run, found))
 
 
 def _flags(path: str) -> set[str]:

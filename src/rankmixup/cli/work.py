@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rankmixup.cli.train_command import CheckpointEvery, DataRoot
+from rankmixup.cli.output import console
+from rankmixup.cli.train_command import CheckpointEvery, DataRoot, Log
 from rankmixup.errors import WorkFailed, require
 from rankmixup.hardware import Accelerator
 
@@ -37,6 +38,10 @@ class WorkOptions:
     """Kind of device."""
     checkpoint_every: CheckpointEvery = "1min"
     """How much training an interruption of a run may cost, such as 200steps or 5min."""
+    compile: bool = False
+    """Compile the networks (torch.compile)."""
+    log: Log = ()
+    """Where each run is logged to beside its own log.jsonl and metrics.csv; nothing leaves the machine."""
     dry_run: bool = False
     """Say how many runs there are, how many are done and what the rest would cost, and train nothing."""
     json: bool = False
@@ -45,20 +50,20 @@ class WorkOptions:
     def check(self) -> None:
         """Raise for what no command can do."""
         require(self.workers >= 0, f"workers must be at least 0, got {self.workers}")
+        require(not self.workers or self.on == "local", f"--workers must go with --on local, a Ray cluster has its own, got {self.workers}")
         require(not self.address or self.on == "ray", f"--address must go with --on ray, got {self.address!r}")
 
     def carry_out(self, tasks: "Sequence[Task]") -> "Iterable[Event]":
         """Train what is missing."""
         from rankmixup.experiments import Workplace, carry_out
 
-        place = Workplace(self.runs, self.data_root, self.download, self.accelerator, self.checkpoint_every)
+        where = (self.runs, self.data_root, self.download, self.accelerator)
+        place = Workplace(*where, checkpoint_every=self.checkpoint_every, compile=self.compile, loggers=self.log)
         return carry_out(tasks, place, on=self.on, workers=self.workers or None, address=self.address or None)
 
 
 def print_estimate(tasks: "Sequence[Task]", options: WorkOptions, device: "Device", head: dict[str, Any]) -> None:
     """What `tasks` would cost."""
-    from rich.console import Console
-
     from rankmixup.experiments.estimate import cost_of
 
     found = cost_of(tasks, options.runs, device)
@@ -71,8 +76,8 @@ def print_estimate(tasks: "Sequence[Task]", options: WorkOptions, device: "Devic
     cost = (
         f"{_rounded(hours)} GPU hours" if device == "gpu" else f"{_rounded(hours)} core hours, {_rounded(hours / cores)} on {cores} cores"
     )
-    Console().print(f"{found.runs} runs, {found.done} of them done; the rest takes about {cost}.", highlight=False)
-    Console().print(f"Assumed: {found.assumptions}.", highlight=False)
+    console().print(f"{found.runs} runs, {found.done} of them done; the rest takes about {cost}.")
+    console().print(f"Assumed: {found.assumptions}.")
 
 
 def _rounded(hours: float) -> str:

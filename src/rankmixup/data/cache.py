@@ -1,4 +1,4 @@
-"""What is worked out once from files and kept: decoded images beside the data or in the user's cache folder."""
+"""Decoded images, kept beside the data or in the user's cache folder under a name that follows from the content of the files."""
 
 import os
 import secrets
@@ -8,44 +8,49 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import UInt8
+from numpy.typing import NDArray
 from torch import Tensor
 
-from rankmixup.config import content_hash
 from rankmixup.data.base import ImageFiles
+from rankmixup.data.digests import fingerprint_of, user_cache
 from rankmixup.data.images import BadImage, decode_each, fitted
 from rankmixup.errors import InvalidInput
 
-__all__ = ["fingerprint_of", "memory_mapped", "user_cache"]
-
-
-def user_cache() -> Path:
-    """The user's folder for what this library can make again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rankmixup"
-
-
-def fingerprint_of(files: ImageFiles) -> str:
-    """A hash of the names and sizes of files, wherever their folder lies."""
-    return content_hash([[name, (files.folder / name).stat().st_size] for name in files.names])
+__all__ = ["memory_mapped"]
 
 
 def memory_mapped(files: ImageFiles, size: int) -> UInt8[Tensor, "N 3 S S"]:
     """All images, decoded on the first call into one file that is mapped into memory; changed files are decoded again."""
     name = f".rankmixup-{size}px-{fingerprint_of(files)[:16]}.npy"
-    existing = [folder / name for folder in (files.folder, user_cache()) if (folder / name).is_file()]
-    path = existing[0] if existing else _writable(files.folder) / name
-    if not existing:
-        _decode_into(path, files, size)
-    try:
-        # Copy-on-write: torch takes no array that cannot be written to, and nothing writes to this one.
-        pixels = np.load(path, mmap_mode="c", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"{path} must be a whole file of decoded images, remove it to have them decoded again ({error})") from error
+    shape = (len(files), size, size, 3)
+    pixels = _mapped(files.folder / name, shape)
+    if pixels is None:
+        pixels = _mapped(user_cache() / name, shape)
+    if pixels is None:
+        path = _writable(files.folder) / name
+        _decode_into(path, files, shape)
+        pixels = _mapped(path, shape)
+    assert pixels is not None
     return torch.from_numpy(pixels).permute(0, 3, 1, 2)
 
 
-def _decode_into(path: Path, files: ImageFiles, size: int) -> None:
+def _mapped(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
+    """What is in the file, or None where it is missing, damaged or another's."""
+    if not path.is_file():
+        return None
+    try:
+        # Copy-on-write: torch takes no array that cannot be written to, and nothing writes to this one.
+        pixels = np.lib.format.open_memmap(path, mode="c")
+    # A damaged header fails in many ways.
+    except Exception:
+        return None
+    return pixels if pixels.shape == shape and pixels.dtype == np.uint8 else None
+
+
+def _decode_into(path: Path, files: ImageFiles, shape: tuple[int, int, int, int]) -> None:
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.uint8)), "fortran_order": False, "shape": (len(files), size, size, 3)}
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.uint8)), "fortran_order": False, "shape": shape}
+    size = shape[1]
     try:
         with temporary.open("xb") as file:
             np.lib.format.write_array_header_2_0(file, header)

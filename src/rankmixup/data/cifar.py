@@ -64,8 +64,11 @@ class _Cifar(DataSource):
         for name, md5 in self._files.items():
             verify(folder / name, md5, self.name)
         (meta_name,) = self.meta_file
-        names: Any = _dict(folder / meta_name).get(self.names_key)
-        require(isinstance(names, list) and len(names) >= 2, f"{folder / meta_name} must hold {self.names_key.decode()!r}, a list")
+        names: Any = read_pickle(folder / meta_name).get(self.names_key)
+        require(
+            isinstance(names, list) and len(names) >= 2 and all(isinstance(name, bytes) for name in names),
+            f"{folder / meta_name} must hold {self.names_key.decode()!r}, a list of at least 2 names",
+        )
 
         # First the labels, to know how much there is, then pixels straight to their places, channels last.
         train_y, test_y = (
@@ -87,7 +90,7 @@ class _Cifar(DataSource):
         train, val, test = consecutive(torch.from_numpy(x).permute(0, 3, 1, 2), y, source, sizes)
         train, val = self._fewer(train, "train_size", len(names)), self._fewer(val, "val_size", len(names))
         splits = _shrunk(train, self.shrink), _shrunk(val, self.shrink), _shrunk(test, self.shrink)
-        return Dataset(*splits, tuple(name.decode() for name in names), view, val_from_train=True)
+        return Dataset(*splits, tuple(name.decode(errors="replace") for name in names), view, val_from_train=True)
 
     def _fewer(self, split: Split, field: str, num_classes: int) -> Split:
         size: int = getattr(self, field)
@@ -99,7 +102,7 @@ class _Cifar(DataSource):
         return split[kept]
 
     def _batch(self, path: Path, num_classes: int) -> tuple[UInt8[np.ndarray, "N 3 32 32"], Int[Tensor, " N"]]:
-        content = _dict(path)
+        content = read_pickle(path)
         data: Any = content.get(b"data")
         labels: Any = content.get(self.labels_key)
         require(
@@ -120,12 +123,6 @@ def _shrunk(split: Split, side: int) -> Split:
     parts = [F.avg_pool2d(part.float(), side).round().to(torch.uint8) for part in split.x.split(1000)]
     # Channels last, as the pixels that are not shrunk.
     return Split(torch.cat(parts).contiguous(memory_format=torch.channels_last), split.y, split.source)
-
-
-def _dict(path: Path) -> dict[bytes, Any]:
-    content = read_pickle(path)
-    require(isinstance(content, dict), f"{path} must hold a dictionary, got {type(content).__name__}")
-    return content
 
 
 @register("cifar10")

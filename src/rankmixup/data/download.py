@@ -1,6 +1,7 @@
 """Published files: fetched where a transfer broke off, checked, and unpacked without leaving anything half-written."""
 
 import contextlib
+import gzip
 import hashlib
 import http
 import http.client
@@ -11,6 +12,7 @@ import tarfile
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -18,6 +20,7 @@ from typing import IO
 
 from rankmixup.data.progress import progress
 from rankmixup.errors import InvalidInput, WorkFailed, require
+from rankmixup.files import reason
 
 __all__ = ["Remote", "fetch", "fetch_archive", "require_present", "verify"]
 
@@ -125,15 +128,23 @@ def _unpack(archive: Path, folder: Path) -> None:
             with zipfile.ZipFile(archive) as zipped:
                 for name in zipped.namelist():
                     _require_inside(archive, name)
+                _require_room(archive, folder, sum(member.file_size for member in zipped.infolist()))
                 zipped.extractall(folder)  # noqa: S202 - every name was looked at
         else:
             with tarfile.open(archive) as tarred:
                 for member in tarred.getmembers():
                     _require_inside(archive, member.name)
                     require(member.isfile() or member.isdir(), f"archive {archive} must hold files and folders alone, got {member.name!r}")
+                _require_room(archive, folder, sum(member.size for member in tarred.getmembers()))
                 tarred.extractall(folder, filter="data")
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
-        raise InvalidInput(f"{archive} must be a whole tar or zip archive, it cannot be read ({error})") from error
+    # The last two are zipfile's, for an unknown kind of compression and for encryption.
+    except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise InvalidInput(f"{archive} must be a whole tar or zip archive, it cannot be read ({reason(error)})") from error
+
+
+def _require_room(archive: Path, folder: Path, size: int) -> None:
+    free = shutil.disk_usage(folder.parent).free
+    require(size < free, f"archive {archive} unpacks to {size:,} bytes, the disk must have room for them, {free:,} are free")
 
 
 def _require_inside(archive: Path, name: str) -> None:
@@ -156,6 +167,7 @@ def _writable(folder: Path) -> Iterator[None]:
 
 
 def _require_sum(path: Path, md5: str) -> None:
+    require(path.is_file(), f"{path} must be a file")
     found = _md5(path)
     require(found == md5, f"{path} must have the md5 sum {md5}, got {found}: it is damaged; remove it and fetch it with --download")
 

@@ -1,12 +1,14 @@
 """Fashion-MNIST from IDX files."""
 
 import gzip
+import io
+import math
+import struct
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
 import torch
 from jaxtyping import UInt8
 from torch import Tensor
@@ -15,6 +17,7 @@ from rankmixup.data.base import Dataset, DataSource, View, register
 from rankmixup.data.download import Remote, fetch, verify
 from rankmixup.data.splits import consecutive, tenth_held_out
 from rankmixup.errors import InvalidInput, require
+from rankmixup.files import reason, require_fits
 
 __all__ = ["FashionMnist"]
 
@@ -44,7 +47,7 @@ class FashionMnist(DataSource):
 
     def download(self, root: Path) -> None:
         for name, md5 in self.files.items():
-            if not (_folder(root) / name).exists():
+            if not (_folder(root) / name).is_file():
                 fetch(Remote(f"{_HOST}/{name}.gz", md5), _folder(root))
 
     def read(self, root: Path) -> Dataset:
@@ -62,26 +65,33 @@ class FashionMnist(DataSource):
         return Dataset(*consecutive(x[source], y[source], source, sizes), _NAMES, view, val_from_train=True)
 
     def _array(self, path: Path, md5: str) -> UInt8[Tensor, "..."]:
-        if path.exists():
-            return _idx(path, path.read_bytes())
+        if path.is_file():
+            with path.open("rb") as file:
+                return _idx(path, file)
         packed = path.with_name(f"{path.name}.gz")
         verify(packed, md5, self.name)
         try:
-            return _idx(packed, gzip.decompress(packed.read_bytes()))
+            with gzip.open(packed) as file:
+                return _idx(packed, file)
         except (OSError, EOFError, zlib.error) as error:
-            raise InvalidInput(f"{packed} must be a whole gzip file, it cannot be read ({error})") from error
+            raise InvalidInput(f"{packed} must be a whole gzip file, it cannot be read ({reason(error)})") from error
 
 
 def _folder(root: Path) -> Path:
     return root / "FashionMNIST" / "raw"
 
 
-def _idx(path: Path, content: bytes) -> UInt8[Tensor, "..."]:
+def _idx(path: Path, file: io.BufferedIOBase) -> UInt8[Tensor, "..."]:
     """Two zero bytes, 8 for bytes, the number of axes, four bytes big-endian for each length, then the bytes."""
-    axes = content[3] if len(content) > 3 else 0
-    start = 4 + 4 * axes
-    require(content[:3] == b"\0\0\x08" and len(content) >= start, f"{path} must be an IDX file of bytes, it begins with {content[:4]!r}")
-    shape = np.frombuffer(content, ">u4", axes, offset=4).astype(int).tolist()
-    size = int(np.prod(shape))
-    require(len(content) == start + size, f"{path} must hold {size} bytes of shape {shape}, it holds {len(content) - start}")
-    return torch.frombuffer(bytearray(content[start:]), dtype=torch.uint8).reshape(shape)
+    head = file.read(4)
+    require(head in (b"\0\0\x08\x01", b"\0\0\x08\x03"), f"{path} must be an IDX file of bytes with 1 or 3 axes, it begins with {head!r}")
+    lengths = file.read(4 * head[3])
+    require(len(lengths) == 4 * head[3], f"{path} must be a whole IDX file, it ends within its header")
+    shape = struct.unpack(f">{head[3]}I", lengths)
+    size = math.prod(shape)
+    require_fits(path, size)
+    # One more, to see whether there is any.
+    content = bytearray(file.read(size + 1))
+    held = len(content) if len(content) <= size else "more"
+    require(len(content) == size > 0, f"{path} must hold {size} bytes of shape {list(shape)}, at least one, it holds {held}")
+    return torch.frombuffer(content, dtype=torch.uint8).reshape(shape)

@@ -13,12 +13,12 @@ from PIL import Image
 from torch import Tensor
 
 from rankmixup.data.base import Dataset, ImageFiles, Images, Split, View, register
-from rankmixup.data.cache import fingerprint_of, user_cache
-from rankmixup.data.class_folders import list_classes
+from rankmixup.data.class_folders import list_classes, require_text
+from rankmixup.data.digests import fingerprint_of, user_cache
 from rankmixup.data.imagenet import MEAN, STD
 from rankmixup.data.images import BadImage, decode_each, fitted, image_names
 from rankmixup.data.own import OwnData, split_up
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import InvalidInput, one_line, require
 from rankmixup.files import read_json, write_json
 
 __all__ = ["Folder"]
@@ -76,6 +76,7 @@ class Folder(OwnData):
         images, good = self._decoded(files)
         where = good.nonzero().flatten()
         class_names = sorted({name.partition("/")[0] for name in files.names if "/" in name})
+        require_text(folder, class_names)
         return Split(images[where], torch.zeros(len(where), dtype=torch.long), where), tuple(class_names)
 
     def _decoded(self, files: ImageFiles) -> tuple[Images, Bool[Tensor, " N"]]:
@@ -100,16 +101,19 @@ class Folder(OwnData):
                 raise InvalidInput(
                     f"images in {files.folder} must decode, {len(bad)} of {len(files)} do not (on_bad_image can skip): {listing}"
                 )
-            warnings.warn(f"{len(bad)} of {len(files)} images in {files.folder} do not decode and are skipped: {listing}", stacklevel=2)
+            text = f"{len(bad)} of {len(files)} images in {files.folder} do not decode and are skipped: {listing}"
+            warnings.warn(one_line(text), stacklevel=2)
         return images, torch.tensor([name not in bad for name in files.names])
 
 
 def _undecodable(files: ImageFiles) -> dict[str, str]:
     """Which images do not decode, and why; kept in the user's cache, since it takes minutes to find out."""
     path = user_cache() / f"undecodable-{fingerprint_of(files)[:16]}.json"
-    if path.is_file():
-        with contextlib.suppress(InvalidInput):
-            return dict(read_json(path))
+    with contextlib.suppress(InvalidInput):
+        held = read_json(path)
+        # A file that is another's is as good as none.
+        if isinstance(held, dict) and set(held) <= set(files.names):
+            return {name: str(why) for name, why in held.items()}
     verdicts = decode_each(files, lambda image: None, f"checking {files.folder.name}")
     bad = {name: str(verdict) for name, verdict in zip(files.names, verdicts, strict=True) if verdict is not None}
     # Without a cache folder it is found out again next time.

@@ -12,6 +12,8 @@ from PIL import Image
 
 from rankmixup.data.base import ImageFiles
 from rankmixup.data.progress import progress
+from rankmixup.errors import InvalidInput, require
+from rankmixup.files import reason
 
 __all__ = ["BadImage", "decode_each", "fitted", "image_names", "read_rgb"]
 
@@ -26,13 +28,34 @@ class BadImage(Exception):
 
 
 def image_names(folder: Path) -> list[str]:
-    """Image files anywhere below `folder`, as sorted paths relative to it; hidden ones are not seen."""
-    names = []
-    for base, folders, files in os.walk(folder, followlinks=True):
-        folders[:] = [each for each in folders if not each.startswith(".")]
-        inside = Path(base).relative_to(folder).as_posix()
-        names += [f"{inside}/{each}" for each in files if not each.startswith(".") and each.lower().endswith(_SUFFIXES)]
-    return sorted(name.removeprefix("./") for name in names)
+    """Image files anywhere below `folder`, as sorted paths relative to it; hidden ones are not seen.
+
+    Links to files are followed. Links to folders, which may lead in circles, and what is neither file nor folder are refused.
+    """
+    names: list[str] = []
+    waiting = [""]
+    while waiting:
+        inside = waiting.pop()
+        try:
+            with os.scandir(folder / inside) as entries:
+                seen = [(inside + entry.name, _is_folder(entry)) for entry in entries if not entry.name.startswith(".")]
+        except OSError as error:
+            raise InvalidInput(f"{folder / inside} must be a folder that can be read ({reason(error)})") from error
+        waiting += [f"{name}/" for name, is_folder in seen if is_folder]
+        names += [name for name, is_folder in seen if not is_folder and name.lower().endswith(_SUFFIXES)]
+    return sorted(names)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder or a file; raises for anything else."""
+    if entry.is_dir(follow_symlinks=False):
+        return True
+    require(
+        # Not the entry's own way to follow links, which raises for those in a circle.
+        entry.is_file(follow_symlinks=False) or Path(entry.path).is_file(),
+        f"{entry.path} must be a file, a link to a file or a folder; links to folders, broken links, pipes and devices are refused",
+    )
+    return False
 
 
 def read_rgb(path: Path) -> Image.Image:

@@ -27,9 +27,9 @@ _CHANNELS = (1, 3)
 class Npz(OwnData):
     """Arrays of your own, npz:PATH: bytes `x` and labels `y`, or `x_train`, `y_train` and the same for val and test.
 
-    Images are [N, H, W], [N, H, W, C] or [N, C, H, W], square, of 1 or 3 channels; labels are 0 to K - 1. Validation and test
-    samples that are not given are taken from the training samples: a tenth and a fifth of each class. Images are normalised
-    with the mean and standard deviation of the training samples.
+    Images are [N, H, W], [N, H, W, C] or [N, C, H, W], square, of 1 or 3 channels; labels are 0 to K - 1, each of them
+    that of a training image. Validation and test samples that are not given are taken from the training samples: a tenth and a
+    fifth of each class. Images are normalised with the mean and standard deviation of the training samples.
     """
 
     def probe(self, path: Path) -> tuple[str, int]:
@@ -40,13 +40,15 @@ class Npz(OwnData):
         path = Path(self.path)
         images = _images(path)
         self.require_unchanged(_sha256(path))
-        x, y = torch.cat(list(images.values())), torch.cat([_labels(path, name, len(part)) for name, part in images.items()])
+        x = torch.cat(list(images.values()))
+        y = torch.cat([_labels(path, name, len(part), len(x)) for name, part in images.items()])
         require(self.image_size == x.shape[-1], f"image_size must be that of {path}'s images, {x.shape[-1]}, got {self.image_size}")
         parts = torch.arange(len(y)).split([len(part) for part in images.values()])
         given = {_split(name): part for name, part in zip(images, parts, strict=True)}
         counts = torch.bincount(y[given["train"]], minlength=int(y.max()) + 1)
-        missing = (counts == 0).nonzero().flatten().tolist()
-        require(len(counts) >= 2 and not missing, f"{path} must have training labels 0 to K - 1 without gaps, none is {missing or 1}")
+        missing = (counts == 0).nonzero().flatten().tolist() or [1]
+        named = ", ".join(map(str, missing[:5])) + (f" (and {len(missing) - 5} more)" if len(missing) > 5 else "")
+        require(len(counts) >= 2 and bool((counts > 0).all()), f"{path} must have training labels 0 to K - 1 without gaps, none is {named}")
 
         names = tuple(str(label) for label in range(len(counts)))
         train, val, test = split_up(x, y, given, names)
@@ -90,13 +92,15 @@ def _channels_first(path: Path, name: str, array: NDArray[Any]) -> UInt8[Tensor,
     return x
 
 
-def _labels(path: Path, images: str, size: int) -> Int[Tensor, " N"]:
+def _labels(path: Path, images: str, size: int, total: int) -> Int[Tensor, " N"]:
+    """Labels of `size` images out of `total`; a class has at least one image, so that there are no more classes than images."""
     name = f"y{images[1:]}"
     y = read_npz(path, name)[name]
     require(
         y.shape == (size,) and y.dtype.kind in "iu" and bool((y >= 0).all()),
         f"{name!r} of {path} must hold a label of at least 0 for each of {size} images, got {y.dtype} of shape {list(y.shape)}",
     )
+    require(int(y.max()) < total, f"{name!r} of {path} must hold labels below the number of images, {total}, got {y.max()}")
     return torch.from_numpy(y.astype(np.int64))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from rankmixup.data.base import Dataset, ImageFiles, Images
+from rankmixup.data.digests import digests
 from rankmixup.errors import require
 
 __all__ = ["check_held_out", "overlap_sentence", "shared_classes", "shared_images"]
@@ -30,15 +31,13 @@ def shared_images(dataset: Dataset) -> dict[str, list[int]] | None:
     return shared
 
 
-def _hashes(images: Images) -> Iterator[bytes]:
+def _hashes(images: Images) -> Iterator[str]:
     if isinstance(images, ImageFiles):
-        for name in images.names:
-            with (images.folder / name).open("rb") as file:
-                yield hashlib.file_digest(file, "sha256").digest()
+        yield from digests(images)
     else:
         # One image at a time, so that what is memory-mapped is never all in memory.
         for image in images.numpy():
-            yield hashlib.sha256(image.tobytes()).digest()
+            yield hashlib.sha256(image.tobytes()).hexdigest()
 
 
 def overlap_sentence(shared: dict[str, list[int]] | None) -> str | None:

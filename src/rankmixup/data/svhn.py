@@ -1,5 +1,6 @@
 """Street View House Numbers, cropped digits, from MATLAB files."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -14,6 +15,7 @@ from rankmixup.data.cifar import MEAN, STD
 from rankmixup.data.download import Remote, fetch, verify
 from rankmixup.data.splits import consecutive, tenth_held_out
 from rankmixup.errors import InvalidInput, require
+from rankmixup.files import reason, require_fits
 
 __all__ = ["Svhn"]
 
@@ -55,22 +57,24 @@ class Svhn(DataSource):
 
 
 def _read_mat(path: Path) -> tuple[UInt8[Tensor, "N 3 32 32"], Int[Tensor, " N"]]:
-    from scipy.io import loadmat
+    from scipy.io import loadmat, whosmat
 
     try:
+        # First what the headers say, which takes no memory; of two of one name, loadmat reads the first.
+        kinds = {name: (shape, kind) for name, shape, kind in reversed(whosmat(path))}
+        shape, kind = kinds.get("X", ((), ""))
+        require(kind == "uint8" and len(shape) == 4 and shape[:3] == (32, 32, 3), f"{path} must hold 'X', bytes of shape [32, 32, 3, N]")
+        labels = f"{path} must hold 'y', a label in 1..10 for each image"
+        require("y" in kinds and math.prod(kinds["y"][0]) == shape[3] and kinds["y"][1] in ("uint8", "double"), labels)
+        require_fits(path, math.prod(shape) + 8 * shape[3])
         content = loadmat(path, variable_names=("X", "y"))
+        x, y = content["X"], content["y"]
+    except InvalidInput:
+        raise
     # A damaged file makes the reader fail in many ways.
     except Exception as error:
-        raise InvalidInput(f"{path} must be a whole MATLAB file, it cannot be read ({error})") from error
-    x, y = content.get("X"), content.get("y")
-    require(
-        isinstance(x, np.ndarray) and x.dtype == np.uint8 and x.ndim == 4 and x.shape[:3] == (32, 32, 3),
-        f"{path} must hold 'X', bytes of shape [32, 32, 3, N]",
-    )
-    require(
-        isinstance(y, np.ndarray) and y.size == x.shape[3] and bool(np.isin(y, np.arange(1, 11)).all()),
-        f"{path} must hold 'y', a label in 1..10 for each image",
-    )
+        raise InvalidInput(f"{path} must be a whole MATLAB file, it cannot be read ({reason(error)})") from error
+    require(bool(np.isin(y, np.arange(1, 11)).all()), labels)
     # The digit 0 has the label 10.
     return torch.from_numpy(np.ascontiguousarray(x.transpose(3, 0, 1, 2))).permute(0, 3, 1, 2), torch.from_numpy(
         y.reshape(-1).astype(np.int64) % 10

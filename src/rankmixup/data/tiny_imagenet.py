@@ -59,7 +59,7 @@ def _annotated(folder: Path, class_names: tuple[str, ...]) -> dict[str, int]:
     """Labels of the official validation images by name, out of val_annotations.txt."""
     path = folder / "val_annotations.txt"
     try:
-        rows = [line.split("\t") for line in path.read_text().splitlines()]
+        rows = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
         labels = {row[0]: class_names.index(row[1]) for row in rows}
     except (OSError, ValueError, IndexError) as error:
         raise InvalidInput(f"{path} must name the class of each validation image, one of the training images' ({error})") from error
@@ -75,5 +75,7 @@ def _words(folder: Path, class_names: tuple[str, ...]) -> tuple[str, ...]:
     path = folder / "words.txt"
     if not path.is_file():
         return class_names
-    words = dict(line.split("\t", 1) for line in path.read_text().splitlines() if "\t" in line)
+    # A byte that is no UTF-8 spoils one word, not the data set.
+    lines = path.read_text("utf-8", errors="replace").splitlines()
+    words = dict(line.split("\t", 1) for line in lines if "\t" in line)
     return tuple(words.get(name, name).partition(",")[0] for name in class_names)

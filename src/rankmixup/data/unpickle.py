@@ -1,50 +1,102 @@
 """Pickles of plain data, read without running anything that they name."""
 
+import math
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rankmixup.errors import InvalidInput
+from rankmixup.errors import InvalidInput, require
+from rankmixup.files import reason
 
 __all__ = ["read_pickle"]
 
 
-def read_pickle(path: Path) -> Any:
-    """Numbers, bytes, lists, dicts and arrays of numbers from a pickle, with strings of Python 2 as bytes; all else is refused."""
+def read_pickle(path: Path) -> dict[bytes, Any]:
+    """The dictionary in a pickle of Python 2: small integers, bytes, lists, and arrays of bytes; all else is refused."""
     try:
         with path.open("rb") as file:
-            return _PlainUnpickler(file, encoding="bytes").load()
+            content = _PlainUnpickler(file, encoding="bytes").load()
+            require(isinstance(content, dict), f"it holds no dictionary but {type(content).__name__}")
     except InvalidInput as error:
         raise InvalidInput(f"{path} must hold plain data, {error}") from None
     # A damaged pickle fails in as many ways as there are instructions in it.
     except Exception as error:
-        raise InvalidInput(f"{path} must be a whole pickle of plain data, it cannot be read ({error})") from error
+        raise InvalidInput(f"{path} must be a whole pickle of plain data, it cannot be read ({reason(error)})") from error
+    return {key: value.values if isinstance(value, _Array) else value for key, value in content.items()}
 
 
-class _PlainUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Callable[..., Any]:
-        try:
-            return _ALLOWED[module, name]
-        except KeyError:
-            raise InvalidInput(f"it names {module}.{name}, which is not run") from None
+class _Array:
+    """Stands for numpy's array, which a pickle makes empty and then fills."""
+
+    def __init__(self, *_: Any) -> None:
+        self.values: NDArray[np.uint8] | None = None
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, dtype, fortran_order, content = state
+        require(isinstance(dtype, _Byte) and isinstance(content, bytes) and not fortran_order, "it holds an array that is not of bytes")
+        require(
+            isinstance(shape, tuple) and all(type(length) is int and length >= 0 for length in shape) and math.prod(shape) == len(content),
+            f"it holds an array of another shape than that of its {len(content)} bytes",
+        )
+        self.values = np.frombuffer(content, np.uint8).reshape(shape)
 
 
-def _dtype(description: Any, *_: Any) -> np.dtype[Any]:
-    """The data type of an array of numbers; the flags behind it are ones that numpy no longer takes and that change nothing."""
-    # A copy, since what follows in the pickle sets its byte order, and numpy's own must stay as it is.
-    dtype = np.dtype(description, copy=True)
-    if dtype.kind not in "biuf":
-        raise InvalidInput(f"it holds an array of {dtype}, not of numbers")
-    return dtype
+class _Byte:
+    """Stands for numpy's type of bytes."""
+
+    def __init__(self, description: Any, *_: Any) -> None:
+        require(description == b"u1", "it holds an array that is not of bytes")
+
+    def __setstate__(self, state: Any) -> None:
+        """Nothing: the rest says in which order the bytes of a number come."""
 
 
-_reconstruct = np.empty(0).__reduce__()[0]
-_ALLOWED: dict[tuple[str, str], Any] = {
-    ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
-    ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): _dtype,
+_STAND_INS: dict[tuple[str, str], Any] = {
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy", "ndarray"): None,
+    ("numpy", "dtype"): _Byte,
 }
+
+
+class _Instructions(dict[int, Callable[[Any], None]]):
+    def __missing__(self, code: int) -> Callable[[Any], None]:
+        raise InvalidInput(f"it has the instruction {chr(code)!r}, which plain data of Python 2 does not need")
+
+
+class _PlainUnpickler(pickle._Unpickler):
+    """Python's own reader in Python, which, unlike that in C, takes no memory because of a number in the file."""
+
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = _Instructions(
+        {
+            code[0]: pickle._Unpickler.dispatch[code[0]]
+            for code in (
+                *(pickle.PROTO, pickle.STOP, pickle.MARK, pickle.BINPUT, pickle.LONG_BINPUT, pickle.BINGET, pickle.LONG_BINGET),
+                *(pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.BININT, pickle.BININT1, pickle.BININT2),
+                *(pickle.BINSTRING, pickle.SHORT_BINSTRING, pickle.EMPTY_TUPLE, pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3),
+                *(pickle.EMPTY_LIST, pickle.APPEND, pickle.APPENDS, pickle.EMPTY_DICT, pickle.GLOBAL, pickle.REDUCE, pickle.BUILD),
+            )
+        }
+    )
+
+    def find_class(self, module: str, name: str) -> Any:
+        require((module, name) in _STAND_INS, f"it names {module[:50]}.{name[:50]}, which is not run")
+        return _STAND_INS[module, name]
+
+    def load_setitem(self) -> None:
+        self._require_bytes(self.stack[-2:-1])  # type: ignore[attr-defined]
+        pickle._Unpickler.dispatch[pickle.SETITEM[0]](self)  # type: ignore[arg-type]
+
+    def load_setitems(self) -> None:
+        self._require_bytes(self.stack[::2])  # type: ignore[attr-defined]
+        pickle._Unpickler.dispatch[pickle.SETITEMS[0]](self)  # type: ignore[arg-type]
+
+    def _require_bytes(self, keys: list[Any]) -> None:
+        # A tuple of one tuple twice, that of another twice, and so on, takes forever to hash.
+        require(all(isinstance(key, bytes) for key in keys), "it has a dictionary with keys that are not bytes")
+
+    dispatch[pickle.SETITEM[0]] = load_setitem
+    dispatch[pickle.SETITEMS[0]] = load_setitems

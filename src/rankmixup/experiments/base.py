@@ -93,10 +93,12 @@ class Task:
     unknown: tuple[str, ...] = ()
 
     def done(self, runs: Path) -> bool:
-        """Whether everything that it asks for is stored below `runs`."""
+        """Whether everything that it asks for is stored below `runs`; raises `InvalidInput` for a damaged run."""
         stored = StoredRun.locate(runs, self.run)
-        scores = (stored.predictions_path(f"ood-{unknown_set_name(each)}") for each in self.unknown)
-        return stored.finished and all(path.exists() for path in scores)
+        if not stored.finished:
+            return False
+        stored.result  # noqa: B018 - raises if it is damaged
+        return all(stored.predictions_path(f"ood-{unknown_set_name(each)}").exists() for each in self.unknown)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from rankmixup import random
 from rankmixup.data import DataSource
 from rankmixup.data.longtail import long_tail_counts
+from rankmixup.errors import InvalidInput
 from rankmixup.experiments.base import Task
 from rankmixup.models import build_model
 from rankmixup.runs import Run, StoredRun
@@ -48,6 +49,8 @@ class Cost:
     """Runs of data whose size is not known before it is read."""
     measured: int
     """Finished runs whose own time was taken for others like them."""
+    damaged: int = 0
+    """Runs that cannot be read, and must be repaired or removed before they are trained."""
 
     @property
     def assumptions(self) -> str:
@@ -62,25 +65,31 @@ class Cost:
             parts.append(f"scaled to the time that {self.measured} finished runs took, where they have the same data and network")
         if self.unknown:
             parts.append(f"nothing for {self.unknown} runs of data whose size is not known before it is read")
+        if self.damaged:
+            parts.append(f"{self.damaged} runs that cannot be read (see 'rankmixup runs') are to be trained again")
         return "; ".join(parts)
 
 
 def cost_of(tasks: Sequence[Task], runs: Path, device: Device) -> Cost:
     """What is not done of `tasks`; runs of the same data and network that are done here tell how fast this machine is."""
     left, took = [], defaultdict(list)
-    unknown = done = 0
+    unknown = done = damaged = 0
     for task in tasks:
-        finished, guess = task.done(runs), _seconds(task.run, device)
+        finished, guess = False, _seconds(task.run, device)
+        try:
+            finished = task.done(runs)
+        except InvalidInput:
+            damaged += 1
         done += finished
         if guess is None:
             unknown += not finished
         elif finished:
-            took[_kind(task.run)].append((StoredRun.locate(runs, task.run).result["seconds"], guess))
+            took[_kind(task.run)].append((StoredRun.locate(runs, task.run).result.seconds, guess))
         else:
             left.append((_kind(task.run), guess))
     paces = {kind: sum(real for real, _ in pairs) / sum(guess for _, guess in pairs) for kind, pairs in took.items()}
     seconds = sum(guess * paces.get(kind, 1.0) for kind, guess in left)
-    return Cost(len(tasks), done, seconds, device, unknown, sum(map(len, took.values())))
+    return Cost(len(tasks), done, seconds, device, unknown, sum(map(len, took.values())), damaged)
 
 
 def training_work(run: Run) -> float | None:

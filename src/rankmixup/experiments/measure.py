@@ -4,15 +4,15 @@ import warnings
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup import random
+from rankmixup.errors import InvalidInput
 from rankmixup.experiments.base import Cell, unknown_set_name
-from rankmixup.files import read_json, read_npz
 from rankmixup.metrics import (
     accuracy,
     adaptive_calibration_error,
@@ -30,6 +30,7 @@ from rankmixup.runs import Run, Scores, StoredRun
 
 __all__ = ["OBJECTIVES", "Measured", "Measurements", "Stage"]
 
+T = TypeVar("T")
 Stage = Literal["plain", "ece-grid", "nll"]
 """As trained, or after a temperature fitted on validation with this objective; ece-grid is what the paper's parentheses hold."""
 OBJECTIVES: tuple[Stage, ...] = ("ece-grid", "nll")
@@ -58,10 +59,12 @@ class Measurements:
 
     Of calibration errors the interval is by test inversion, of accuracy Wilson's, of AUROC DeLong's. Beside the usual metrics there are
     two of the paper's hypothesis: `lambda_correlation`, Spearman's between lambda and the confidence of mixed test samples, and
-    `raw_minus_mixed`, by how much raw ones are more confident.
+    `raw_minus_mixed`, by how much raw ones are more confident. What cannot be read counts as not there, and is noted in `damaged`.
     """
 
     def __init__(self, runs: Path, replicates: int = 400):
+        self.damaged: dict[str, str] = {}
+        """By id, what is wrong with a run."""
         self._replicates = replicates
         self._open: Callable[[Run], _Opened | None] = lru_cache(maxsize=16)(lambda run: _Opened.finished(runs, run))
         self._kept: dict[tuple[str, ...], float | None] = {}
@@ -80,29 +83,38 @@ class Measurements:
     def _value(self, run: Run, metric: str, stage: Stage, unknown: str) -> float | None:
         key = (run.id, metric, stage, unknown)
         if key not in self._kept:
-            opened = self._open(run)
-            self._kept[key] = None if opened is None else opened.value(metric, stage, unknown)
+            self._kept[key] = self._asked(run, lambda opened: opened.value(metric, stage, unknown))
         return self._kept[key]
 
     def _with_interval(self, run: Run, metric: str, stage: Stage, unknown: str) -> Measured | None:
         key = (run.id, metric, stage, unknown)
         if key not in self._measured:
-            value, opened = self._value(run, metric, stage, unknown), self._open(run)
-            if opened is None or value is None:
+            value = self._value(run, metric, stage, unknown)
+            if value is None:
                 return None
-            self._measured[key] = opened.measured(metric, stage, unknown, value, self._replicates)
+            found = self._asked(run, lambda opened: opened.measured(metric, stage, unknown, value, self._replicates))
+            if found is None:
+                return None
+            self._measured[key] = found
         return self._measured[key]
+
+    def _asked(self, run: Run, question: Callable[["_Opened"], T | None]) -> T | None:
+        try:
+            opened = self._open(run)
+            return None if opened is None else question(opened)
+        except InvalidInput as error:
+            self.damaged[run.id] = str(error)
+            return None
 
     def curve(self, cell: Cell) -> list[float | None]:
         """Mean confidence in ten bins of lambda from 0.5 to 1, then of raw samples; nothing without finished runs."""
-        opened = [each for run in cell.runs if (each := self._open(run)) is not None]
-        curves = torch.tensor([each.curve for each in opened if each.mixed is not None], dtype=torch.float64)
+        found = [curve for run in cell.runs if (curve := self._asked(run, lambda opened: opened.curve)) is not None]
+        curves = torch.tensor(found, dtype=torch.float64)
         return [None if mean.isnan() else mean.item() for mean in curves.nanmean(dim=0)] if len(curves) else []
 
     def cost(self, run: Run) -> tuple[float, str] | None:
         """Seconds that a finished run took to train, and the machine that it was trained on."""
-        opened = self._open(run)
-        return None if opened is None else (opened.seconds, opened.machine)
+        return self._asked(run, lambda opened: (opened.seconds, opened.machine))
 
 
 class _Opened:
@@ -118,14 +130,15 @@ class _Opened:
 
     @property
     def seconds(self) -> float:
-        return float(self._stored.result["seconds"])
+        return self._stored.result.seconds
 
     @property
     def machine(self) -> str:
-        path = self._stored.path / "env.json"
-        facts = read_json(path) if path.is_file() else {}
-        version = facts.get("packages", {}).get("torch")
-        return ", ".join([*facts.get("devices", ["unknown"])[:1], *([f"torch {version}"] if version else [])])
+        environment = self._stored.environment
+        if environment is None:
+            return "unknown"
+        version = environment.packages.get("torch")
+        return ", ".join([*environment.devices[:1], *([f"torch {version}"] if version else [])])
 
     @cached_property
     def test(self) -> Scores:
@@ -146,11 +159,10 @@ class _Opened:
 
     def strangeness(self, stage: Stage, unknown: str) -> tuple[Float[Tensor, " N"], Float[Tensor, " M"]] | None:
         """Entropies of test samples and of unknown ones."""
-        path = self._stored.predictions_path(f"ood-{unknown_set_name(unknown)}")
-        if not unknown or not path.is_file():
+        outside = self._stored.unknown_predictions(unknown_set_name(unknown)) if unknown else None
+        if outside is None:
             return None
-        outside = Scores.read_unlabelled(path).logits / self.temperature[stage]
-        return ood_scores(self.logits(stage)), ood_scores(outside)
+        return ood_scores(self.logits(stage)), ood_scores(outside.logits / self.temperature[stage])
 
     def value(self, metric: str, stage: Stage, unknown: str) -> float | None:
         if metric == "auroc":
@@ -163,15 +175,14 @@ class _Opened:
     @cached_property
     def mixed(self) -> tuple[Float[Tensor, " M"], Float[Tensor, " M"]] | None:
         """Confidence and lambda of mixed test samples."""
-        path = self._stored.predictions_path("mixed")
-        if not path.is_file():
-            return None
-        arrays = {name: torch.from_numpy(array).double() for name, array in read_npz(path, "logits", "lam").items()}
-        return confidence(arrays["logits"]), arrays["lam"]
+        mixed = self._stored.mixed_predictions
+        return None if mixed is None else (confidence(mixed.logits.double()), mixed.lam.double())
 
     @property
-    def curve(self) -> list[float]:
-        assert self.mixed is not None
+    def curve(self) -> list[float] | None:
+        """See `Measurements.curve`."""
+        if self.mixed is None:
+            return None
         return [*confidence_by_lambda(*self.mixed)[1].tolist(), confidence(self.test.logits).mean().item()]
 
     def _hypothesis(self, metric: str) -> float | None:

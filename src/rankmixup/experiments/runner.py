@@ -9,7 +9,7 @@ from typing import Literal
 
 from rankmixup.data import parse_source
 from rankmixup.data.base import resolve_root
-from rankmixup.errors import RankMixupError, RunBusy
+from rankmixup.errors import InvalidInput, RankMixupError, RunBusy
 from rankmixup.experiments.base import Task, unknown_set_name
 from rankmixup.hardware import Accelerator
 from rankmixup.runs import StoredRun
@@ -31,6 +31,8 @@ class Workplace:
     download: bool = False
     accelerator: Accelerator = "auto"
     checkpoint_every: str = "1min"
+    compile: bool = False
+    loggers: tuple[str, ...] = ()
 
     def absolute(self) -> "Workplace":
         """The same place for processes that were started elsewhere."""
@@ -64,7 +66,8 @@ def attempt(task: Task, place: Workplace) -> Outcome:
         stored = StoredRun.locate(place.runs, task.run)
         if stored.state == "running":  # asked before its data is read for nothing
             raise RunBusy("another process trains it")
-        train(task.run, runs=place.runs, checkpoint_every=place.checkpoint_every, **where)  # type: ignore[arg-type]
+        how = {"checkpoint_every": place.checkpoint_every, "compile": place.compile, "loggers": place.loggers}
+        train(task.run, runs=place.runs, **where, **how)  # type: ignore[arg-type]
         for unknown in task.unknown:
             predict_unknown(stored, parse_source(_below(place.data_root, unknown)), unknown_set_name(unknown), **where)  # type: ignore[arg-type]
     except RunBusy:
@@ -91,9 +94,15 @@ def carry_out(
     `workers` processes, by default one for each GPU or else each core, do it on this machine; `address` is that of a Ray cluster.
     """
     place = place.absolute()
-    done = {task: task.done(place.runs) for task in tasks}
-    yield from (Event("finished", task) for task, finished in done.items() if finished)
-    missing = [task for task, finished in done.items() if not finished]
+    missing = []
+    for task in dict.fromkeys(tasks):
+        try:
+            if task.done(place.runs):
+                yield Event("finished", task)
+            else:
+                missing.append(task)
+        except InvalidInput as error:  # a damaged run is for a person to look at, and the others go on
+            yield Event("failed", task, str(error))
     if not missing:
         return
     if on == "ray":

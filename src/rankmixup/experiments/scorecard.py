@@ -10,7 +10,7 @@ agreement would mean nothing, or there are fewer than three seeds: then one *can
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from math import sqrt
 from pathlib import Path
@@ -89,6 +89,8 @@ class Scorecard:
     """What they were trained on."""
     confidence_by_lambda: dict[str, list[float | None]]
     """Of some rows of table 1, mean confidence in ten equal bins of lambda from 0.5 to 1 and last of raw samples: what figure 1 draws."""
+    damaged: dict[str, str] = field(default_factory=dict)
+    """By id, what is wrong with runs that could not be read."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -115,17 +117,19 @@ def scorecard(experiments: Sequence[Experiment], scale: Scale, runs: Path, seeds
     measurements = Measurements(runs, replicates)
     scores = [score for experiment in experiments for score in _scores(experiment, cells[experiment.key], scale, measurements)]
     every = {run.id: run for filled in cells.values() for cell in filled.values() for run in cell.runs}
+    claims, curves = weigh_claims(experiments, cells, measurements), _confidence_by_lambda(experiments, cells, measurements)
     costs = [cost for run in every.values() if (cost := measurements.cost(run)) is not None]
     return Scorecard(
         scale.key,
         {experiment.key: experiment.title for experiment in experiments},
         tuple(scores),
-        weigh_claims(experiments, cells, measurements),
+        claims,
         len(every),
         len(costs),
         sum(seconds for seconds, _ in costs),
         tuple(sorted({machine for _, machine in costs})),
-        _confidence_by_lambda(experiments, cells, measurements),
+        curves,
+        measurements.damaged,
     )
 
 

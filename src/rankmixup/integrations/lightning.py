@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, distributed, nn
 
 from rankmixup import random
-from rankmixup.errors import InvalidInput
-from rankmixup.methods import Method, Objective, objective
+from rankmixup.errors import InvalidInput, require, shown
+from rankmixup.methods import Method, Objective, cross_entropy_loss, objective
+from rankmixup.ops import check_logits
 
 try:
     import lightning
@@ -37,6 +38,7 @@ class MethodModule(lightning.LightningModule):
         dataset_size: int | None = None,
     ):
         super().__init__()
+        require(isinstance(model, nn.Module), f"model must be a torch.nn.Module, got {shown(model)}")
         self.model = model
         self._optimiser, self._seed = optimiser, seed
         # In a tuple, so that it is not registered: DDP would overwrite every process's random stream and state with the first one's.
@@ -71,8 +73,8 @@ class MethodModule(lightning.LightningModule):
     def validation_step(self, batch: Sequence[Tensor], batch_idx: int) -> None:
         """Cross-entropy and accuracy of the network as it is."""
         x, y, *_ = batch
-        logits = self(x)
-        figures = {"val_nll": nn.functional.cross_entropy(logits, y), "val_accuracy": (logits.argmax(1) == y).float().mean()}
+        logits = check_logits(self(x), rows=len(x), classes=self.objective.num_classes)
+        figures = {"val_nll": cross_entropy_loss(logits, y), "val_accuracy": (logits.argmax(1) == y).float().mean()}
         self.log_dict(figures, sync_dist=True, batch_size=len(y))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:

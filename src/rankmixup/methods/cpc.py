@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from rankmixup.errors import require
+from rankmixup.errors import require, require_number
 from rankmixup.methods.base import LossMethod, register
 from rankmixup.ops import Reduction, check_batch, reduce, upcast
 
@@ -93,8 +93,8 @@ def _check_classes(classes: int) -> None:
 
 
 def _check_weights(discrimination: float, exclusion: float) -> None:
-    require(discrimination >= 0, f"discrimination must be at least 0, got {discrimination}")
-    require(exclusion >= 0, f"exclusion must be at least 0, got {exclusion}")
+    require_number("discrimination", discrimination, least=0)
+    require_number("exclusion", exclusion, least=0)
 
 
 @register("cpc")

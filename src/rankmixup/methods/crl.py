@@ -6,11 +6,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, distributed, nn
 
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import InvalidInput, require, require_number, require_whole
 from rankmixup.methods.base import Method, register
 from rankmixup.methods.cross_entropy import cross_entropy_loss
-from rankmixup.mixers.base import checked_logits
-from rankmixup.ops import Reduction, confidence, reduce, upcast
+from rankmixup.ops import Reduction, check_floats, check_indices, check_logits, check_same_device, confidence, reduce, upcast
 from rankmixup.types import Batch, Context, StepOutput
 
 __all__ = ["CRL", "CorrectnessHistory", "crl_loss"]
@@ -34,8 +33,10 @@ def crl_loss(
     >>> (crl_loss(logits, target, correctness) - cross_entropy_loss(logits, target)).item()  # 0.5 + 0.25 for both
     0.75
     """
-    require(weight >= 0, f"weight must be at least 0, got {weight}")
+    require_number("weight", weight, least=0)
     ce = cross_entropy_loss(logits, target, reduction="none")
+    check_floats("correctness", correctness)
+    check_same_device("correctness", correctness, logits)
     require(
         correctness.shape == target.shape,
         f"correctness must hold one number per row of logits, got shapes {list(correctness.shape)} and {list(logits.shape)}",
@@ -62,7 +63,7 @@ class CorrectnessHistory(nn.Module):
 
     def __init__(self, dataset_size: int):
         super().__init__()
-        require(dataset_size >= 1, f"dataset_size must be at least 1, got {dataset_size}")
+        dataset_size = require_whole("dataset_size", dataset_size, least=1)
         self.register_buffer("correct", torch.zeros(dataset_size, dtype=torch.long))
         self.register_buffer("visits", torch.zeros(dataset_size, dtype=torch.long))
 
@@ -105,7 +106,7 @@ class CRL(Method):
     """Weight of the ranking term (the supplement's)."""
 
     def check(self) -> None:
-        require(self.weight >= 0, f"weight must be at least 0, got {self.weight}")
+        require_number("weight", self.weight, least=0)
 
     def initial_state(self, *, num_classes: int, dataset_size: int | None) -> CorrectnessHistory:
         if dataset_size is None:
@@ -117,7 +118,7 @@ class CRL(Method):
         if not isinstance(history, CorrectnessHistory):
             raise InvalidInput(f"crl needs the history that its initial_state makes as the state of the step, got {type(history).__name__}")
         index = _checked_index(batch, history)
-        logits = checked_logits(model(batch.x), len(batch.x))
+        logits = check_logits(model(batch.x), rows=len(batch.x))
         correctness = history.normalised(index, ctx.epoch)
         loss = crl_loss(logits, batch.y, correctness.to(logits.device), weight=self.weight)
         history.update(index, logits.argmax(dim=1) == batch.y)
@@ -128,12 +129,10 @@ class CRL(Method):
 def _checked_index(batch: Batch, history: CorrectnessHistory) -> Int[Tensor, " B"]:
     if batch.index is None:
         raise InvalidInput("crl needs the position of each sample in the training set: index must be given with every batch, got None")
-    index, size = batch.index.to(history.correct.device), len(history.correct)
+    index = check_indices("index", batch.index, len(history.correct))
+    require(not index.is_meta or history.correct.is_meta, "index must hold values, got a tensor on the meta device")
+    index = index.to(history.correct.device)
     require(
         index.shape == batch.y.shape, f"index must hold one position per sample, got shapes {list(index.shape)} and {list(batch.y.shape)}"
     )
-    # Read on the CPU alone, like the range of the labels: on a GPU it would stall every step.
-    if index.device.type == "cpu" and len(index) > 0:
-        low, high = int(index.min()), int(index.max())
-        require(low >= 0 and high < size, f"index must lie in 0..{size - 1} (dataset_size {size}), got {low if low < 0 else high}")
     return index

@@ -6,7 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from rankmixup.errors import require
+from rankmixup.errors import require_flag, require_number
 from rankmixup.methods.base import LossMethod, register
 from rankmixup.ops import Reduction, check_batch, reduce, upcast
 
@@ -33,7 +33,8 @@ def entropy_penalty_loss(
     >>> round(entropy_penalty_loss(logits, target, per_class=True).item(), 4)  # ln 4 - 0.1 * (ln 4) / 4
     1.3516
     """
-    require(weight >= 0, f"weight must be at least 0, got {weight}")
+    require_number("weight", weight, least=0)
+    require_flag("per_class", per_class)
     target = check_batch(logits, target)
     log_p = F.log_softmax(upcast(logits), dim=1)
     # exp(log p) * log p, not p * log(p): where p underflows the product is 0 and so is its gradient.
@@ -56,7 +57,7 @@ class EntropyPenalty(LossMethod):
     """Divide the entropy by the number of classes, as released."""
 
     def check(self) -> None:
-        require(self.weight >= 0, f"weight must be at least 0, got {self.weight}")
+        require_number("weight", self.weight, least=0)
 
     def loss(self, logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
         return entropy_penalty_loss(logits, target, weight=self.weight, per_class=self.per_class)

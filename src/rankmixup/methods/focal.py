@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from rankmixup.errors import require
+from rankmixup.errors import require_number
 from rankmixup.methods.base import LossMethod, register
 from rankmixup.ops import Reduction, check_batch, reduce, upcast
 
@@ -29,7 +29,7 @@ def focal_loss(
     >>> round(focal_loss(logits, torch.tensor([1]), gamma=2.0).item(), 4)  # (1/4)^2 * ln 4/3
     0.018
     """
-    require(gamma >= 0, f"gamma must be at least 0, got {gamma}")
+    require_number("gamma", gamma, least=0)
     target = check_batch(logits, target)
     return reduce(_modulated(_true_log_prob(logits, target), gamma), reduction)
 
@@ -73,7 +73,7 @@ class Focal(LossMethod):
     """Exponent gamma of 1 - p_y: how fast the loss of a sample fades as it is learnt; 0 is cross-entropy."""
 
     def check(self) -> None:
-        require(self.gamma >= 0, f"gamma must be at least 0, got {self.gamma}")
+        require_number("gamma", self.gamma, least=0)
 
     def loss(self, logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
         return focal_loss(logits, target, gamma=self.gamma)

@@ -6,7 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from rankmixup.errors import require
+from rankmixup.errors import require_number
 from rankmixup.methods.base import LossMethod, register
 from rankmixup.ops import Reduction, check_batch, reduce, upcast
 
@@ -32,7 +32,7 @@ def label_smoothing_loss(
     >>> round(loss.item(), 4)  # 0.9 * ln 4/3 + 0.1 * ln 4
     0.3975
     """
-    require(0 <= smoothing <= 1, f"smoothing must lie in 0..1, got {smoothing}")
+    require_number("smoothing", smoothing, least=0, most=1)
     target = check_batch(logits, target)
     return reduce(F.cross_entropy(upcast(logits), target, label_smoothing=smoothing, reduction="none"), reduction)
 
@@ -49,7 +49,7 @@ class LabelSmoothing(LossMethod):
     """Share of the label that is spread evenly over all classes (alpha in the supplement)."""
 
     def check(self) -> None:
-        require(0 <= self.smoothing <= 1, f"smoothing must lie in 0..1, got {self.smoothing}")
+        require_number("smoothing", self.smoothing, least=0, most=1)
 
     def loss(self, logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
         return label_smoothing_loss(logits, target, smoothing=self.smoothing)

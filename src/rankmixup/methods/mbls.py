@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from rankmixup.errors import require
+from rankmixup.errors import require_number
 from rankmixup.methods.base import LossMethod, register
 from rankmixup.ops import Reduction, check_batch, max_logit, reduce, upcast
 
@@ -34,8 +34,8 @@ def mbls_loss(
     >>> round(penalty.item(), 4)  # (0 + 4 + 0 + 1) / 4
     1.25
     """
-    require(margin >= 0, f"margin must be at least 0, got {margin}")
-    require(weight >= 0, f"weight must be at least 0, got {weight}")
+    require_number("margin", margin, least=0)
+    require_number("weight", weight, least=0)
     target = check_batch(logits, target)
     logits = upcast(logits)
     distance = max_logit(logits).unsqueeze(1) - logits
@@ -57,8 +57,8 @@ class MbLS(LossMethod):
     """Weight of the penalty (lambda in Liu et al.)."""
 
     def check(self) -> None:
-        require(self.margin >= 0, f"margin must be at least 0, got {self.margin}")
-        require(self.weight >= 0, f"weight must be at least 0, got {self.weight}")
+        require_number("margin", self.margin, least=0)
+        require_number("weight", self.weight, least=0)
 
     def loss(self, logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
         return mbls_loss(logits, target, margin=self.margin, weight=self.weight)

@@ -9,7 +9,7 @@ from rankmixup.errors import require
 from rankmixup.methods.base import Method, register
 from rankmixup.methods.cross_entropy import cross_entropy_loss
 from rankmixup.mixers import Mixer, Mixup
-from rankmixup.ops import Reduction, reduce
+from rankmixup.ops import Reduction, check_same_device, check_unit, reduce
 from rankmixup.types import Batch, Context, StepOutput
 
 __all__ = ["MixupTraining", "label_mixture_loss"]
@@ -25,14 +25,18 @@ def label_mixture_loss(
 ) -> Float[Tensor, "..."]:
     """Cross-entropy against the mixture `lam * target + (1 - lam) * partner_target`, Eqs. (4) and (6).
 
+    Lambda must lie in 0..1, which is checked on the CPU alone: on a GPU it would make every step wait.
+
     >>> import torch
     >>> logits = torch.tensor([[0.0, 1.0986123]])  # probabilities 1/4 and 3/4
     >>> loss = label_mixture_loss(logits, torch.tensor([0]), torch.tensor([1]), torch.tensor([0.5]))
     >>> round(loss.item(), 4)  # (ln 4 + ln 4/3) / 2
     0.837
     """
-    require(lam.shape == target.shape, f"lam must have the shape of target, got {list(lam.shape)} and {list(target.shape)}")
     own = cross_entropy_loss(mixed_logits, target, reduction="none")
+    check_unit("lam", lam)
+    check_same_device("lam", lam, own)
+    require(lam.shape == target.shape, f"lam must have the shape of target, got {list(lam.shape)} and {list(target.shape)}")
     other = cross_entropy_loss(mixed_logits, partner_target, reduction="none")
     return reduce(lam * own + (1 - lam) * other, reduction)
 

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from rankmixup.errors import require
+from rankmixup.errors import require, require_choice, require_number
 from rankmixup.methods.base import LossMethod, register
 from rankmixup.ops import Reduction, check_batch, confidence, reduce, upcast
 
@@ -47,8 +47,8 @@ def mmce_loss(
     >>> round(mmce_loss(logits, target, form="weighted").item(), 4)  # + 3/4 - 1/4
     1.337
     """
-    require(weight >= 0, f"weight must be at least 0, got {weight}")
-    require(form in ("squared", "weighted"), f"form must be 'squared' or 'weighted', got {form!r}")
+    require_number("weight", weight, least=0)
+    require_choice("form", form, ("squared", "weighted"))
     require(
         form == "squared" or reduction != "none",
         "reduction must be 'mean' or 'sum' for the form 'weighted', which is one number for the whole batch, got 'none'",
@@ -101,7 +101,7 @@ class MMCE(LossMethod):
     """MMCE_m without its root, as released, or the square-root form MMCE_w that balances right and wrong predictions."""
 
     def check(self) -> None:
-        require(self.weight >= 0, f"weight must be at least 0, got {self.weight}")
+        require_number("weight", self.weight, least=0)
 
     def loss(self, logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
         return mmce_loss(logits, target, weight=self.weight, form=self.form)

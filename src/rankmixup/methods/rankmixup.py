@@ -8,11 +8,22 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from rankmixup.errors import require
+from rankmixup.errors import require, require_choice, require_number, require_whole
 from rankmixup.methods.base import Method, register
 from rankmixup.methods.cross_entropy import cross_entropy_loss
 from rankmixup.mixers import Mixed, Mixer, Mixup
-from rankmixup.ops import Reduction, confidence, max_logit, reduce, upcast
+from rankmixup.ops import (
+    Reduction,
+    check_floats,
+    check_logits,
+    check_same_device,
+    check_tensor,
+    check_unit,
+    confidence,
+    max_logit,
+    reduce,
+    upcast,
+)
 from rankmixup.types import Batch, Context, StepOutput
 
 __all__ = ["RankMixupMNDCG", "RankMixupMRL", "mixup_ranking_loss", "mndcg_loss"]
@@ -45,10 +56,14 @@ def mixup_ranking_loss(
     >>> mixup_ranking_loss(raw, mixed, margin=2.0, reduction="none")  # 0.5 - 3 + 2 < 0, and 2 - 1 + 2
     tensor([0., 3.])
     """
-    require(margin >= 0, f"margin must be at least 0, got {margin}")
-    require(space in ("logit", "probability"), f"space must be 'logit' or 'probability', got {space!r}")
-    require(masking in ("skip", "release", "keep"), f"masking must be 'skip', 'release' or 'keep', got {masking!r}")
-    if mixed_logits.ndim == 2:
+    require_number("margin", margin, least=0)
+    require_choice("space", space, ("logit", "probability"))
+    require_choice("masking", masking, ("skip", "release", "keep"))
+    if same_class is not None:
+        dtype = check_tensor("same_class", same_class).dtype
+        require(dtype == torch.bool, f"same_class must hold true or false, got {dtype}")
+        check_same_device("same_class", same_class, logits)
+    if check_floats("mixed_logits", mixed_logits).ndim == 2:
         mixed_logits = mixed_logits.unsqueeze(0)
         same_class = None if same_class is None else same_class.unsqueeze(0)
     _check_pair(logits, mixed_logits)
@@ -82,14 +97,18 @@ def mndcg_loss(
     negative for a confident network and then rewards more confidence without end. Either way it matches two discounted
     sums rather than orders: a wrong order with the right sum costs nothing.
 
+    Relevances must lie in 0..1, which is checked on the CPU alone: on a GPU it would make every step wait.
+
     >>> raw, mixed = torch.tensor([[100.0, 0.0]]), torch.zeros(1, 1, 2)  # confidences 1 and 1/2
     >>> round(mndcg_loss(raw, mixed, torch.tensor([[0.5]])).item(), 4)
     0.0
     >>> round(mndcg_loss(raw, mixed, torch.tensor([[1.0]])).item(), 4)  # 1 - (1 + 0.5 / log2 3) / (1 + 1 / log2 3)
     0.1934
     """
-    require(ratio in ("symmetric", "paper"), f"ratio must be 'symmetric' or 'paper', got {ratio!r}")
+    require_choice("ratio", ratio, ("symmetric", "paper"))
     _check_pair(logits, mixed_logits)
+    check_unit("relevance", relevance)
+    check_same_device("relevance", relevance, logits)
     require(
         relevance.shape == mixed_logits.shape[:2],
         f"relevance must have shape {list(mixed_logits.shape[:2])}, got {list(relevance.shape)}",
@@ -110,8 +129,11 @@ def mndcg_loss(
 
 
 def _check_pair(logits: Tensor, mixed_logits: Tensor) -> None:
+    check_logits(logits)
+    check_floats("mixed_logits", mixed_logits)
+    check_same_device("mixed_logits", mixed_logits, logits)
     require(
-        logits.ndim == 2 and mixed_logits.ndim == 3 and mixed_logits.shape[1:] == logits.shape and mixed_logits.numel() > 0,
+        mixed_logits.ndim == 3 and mixed_logits.shape[1:] == logits.shape and mixed_logits.numel() > 0,
         "mixed_logits must hold M >= 1 mixes of each row of logits, [M, B, K] against [B, K], "
         f"got {list(mixed_logits.shape)} and {list(logits.shape)}",
     )
@@ -131,8 +153,8 @@ class _RankMixup(Method):
     """Mixes of each sample (Q - 1 in the paper)."""
 
     def check(self) -> None:
-        require(self.weight >= 0, f"weight must be at least 0, got {self.weight}")
-        require(self.num_mixes >= 1, f"num_mixes must be at least 1, got {self.num_mixes}")
+        require_number("weight", self.weight, least=0)
+        require_whole("num_mixes", self.num_mixes, least=1)
 
     @abstractmethod
     def ranking(self, mixed: Mixed, target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
@@ -167,7 +189,7 @@ class RankMixupMRL(_RankMixup):
 
     def check(self) -> None:
         super().check()
-        require(self.margin >= 0, f"margin must be at least 0, got {self.margin}")
+        require_number("margin", self.margin, least=0)
 
     def hinges(self, logits: Float[Tensor, "B K"], mixed_logits: Float[Tensor, "M B K"]) -> Float[Tensor, "M B"]:
         return _hinges(logits, mixed_logits, self.margin, self.space)

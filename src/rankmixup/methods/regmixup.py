@@ -6,7 +6,7 @@ from typing import Literal
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from rankmixup.errors import require
+from rankmixup.errors import require, require_choice, require_number
 from rankmixup.methods.base import Method, register
 from rankmixup.methods.cross_entropy import cross_entropy_loss
 from rankmixup.methods.mixup import label_mixture_loss
@@ -40,7 +40,7 @@ def regmixup_loss(
     >>> round(regmixup_loss(raw, mixed, *labels, weighting="sum").item(), 4)  # twice that
     1.5301
     """
-    require(weighting in ("half", "sum"), f"weighting must be 'half' or 'sum', got {weighting!r}")
+    require_choice("weighting", weighting, ("half", "sum"))
     _check_eta(weighting, eta)
     ce = cross_entropy_loss(logits, target, reduction="none")
     mixture = label_mixture_loss(mixed_logits, target, partner_target, lam, reduction="none")
@@ -48,7 +48,7 @@ def regmixup_loss(
 
 
 def _check_eta(weighting: str, eta: float) -> None:
-    require(eta >= 0, f"eta must be at least 0, got {eta}")
+    require_number("eta", eta, least=0)
     # An eta that is read by nobody would make two names for one run.
     require(weighting == "sum" or eta == 1, f"eta weighs the mixed term of weighting='sum' and must stay 1 for 'half', got {eta}")
 

@@ -6,10 +6,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import InvalidInput, require, require_number
 from rankmixup.methods.base import Method, register
 from rankmixup.methods.mixup import label_mixture_loss
 from rankmixup.mixers import Mixer, Mixup
+from rankmixup.ops import check_counts, check_same_device, check_unit
 from rankmixup.types import Batch, Context, StepOutput
 
 __all__ = ["Remix", "counts_of", "remix_label_weight"]
@@ -26,13 +27,15 @@ def remix_label_weight(
     """Weight of the own label in each mix, from the weight `lam` of the own image and the class sizes n of both.
 
     0 where the own class is at least `kappa` times as large and lam < `tau`; 1 where the partner's is and 1 - lam < `tau`;
-    lam elsewhere.
+    lam elsewhere. Lambda must lie in 0..1 and class sizes must be positive, which is checked on the CPU alone.
 
     >>> lam = torch.tensor([0.25, 0.25, 0.75, 0.75])
     >>> remix_label_weight(lam, torch.tensor([30, 20, 10, 30]), torch.tensor([10, 10, 30, 10]))
     tensor([0.0000, 0.2500, 1.0000, 0.7500])
     """
     _check_rule(kappa, tau)
+    check_unit("lam", lam)
+    counts_own, counts_partner = class_sizes("counts_own", counts_own, lam), class_sizes("counts_partner", counts_partner, lam)
     # Products rather than ratios of counts: exact at the threshold.
     larger = counts_own >= kappa * counts_partner
     smaller = counts_partner >= kappa * counts_own
@@ -41,8 +44,17 @@ def remix_label_weight(
 
 
 def _check_rule(kappa: float, tau: float) -> None:
-    require(kappa >= 1, f"kappa must be at least 1, got {kappa}")
-    require(0 <= tau <= 1, f"tau must lie in 0..1, got {tau}")
+    require_number("kappa", kappa, least=1)
+    require_number("tau", tau, least=0, most=1)
+
+
+def class_sizes(name: str, counts: Int[Tensor, " B"], like: Tensor) -> Int[Tensor, " B"]:
+    """Class sizes as 64-bit integers; refuses other shapes than `like` has, and on the CPU what is not positive."""
+    counts = check_counts(name, counts)
+    check_same_device(name, counts, like)
+    require(counts.shape == like.shape, f"{name} must have shape {list(like.shape)}, got {list(counts.shape)}")
+    require(counts.device.type != "cpu" or bool((counts > 0).all()), f"{name} must be positive, got 0")
+    return counts
 
 
 def counts_of(target: Int[Tensor, " B"], ctx: Context, method: str) -> Int[Tensor, " B"]:

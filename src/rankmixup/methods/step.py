@@ -2,17 +2,17 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import SupportsIndex
+from typing import Any
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
 from rankmixup import random
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import InvalidInput, require, require_whole, shown
 from rankmixup.methods.base import Method
 from rankmixup.methods.cross_entropy import cross_entropy_loss
-from rankmixup.ops import check_target
+from rankmixup.ops import as_tensor, check_counts, check_logits, check_tensor, class_indices
 from rankmixup.types import Batch, Context, StepOutput
 
 __all__ = ["Objective", "TrainStep", "objective"]
@@ -21,7 +21,8 @@ __all__ = ["Objective", "TrainStep", "objective"]
 class Objective(nn.Module):
     """Calls a method with the random stream, class counts and state that it needs. Made by `objective(...)`.
 
-    In `eval()` mode it is plain cross-entropy on the raw samples: nothing is mixed, nothing is drawn.
+    In `eval()` mode it is plain cross-entropy on the raw samples: nothing is mixed, nothing is drawn. In either mode the model must
+    return `num_classes` logits for each sample.
     """
 
     def __init__(self, method: Method, ctx: Context):
@@ -29,23 +30,47 @@ class Objective(nn.Module):
         self.method = method
         self.state = ctx.state
         self._ctx = ctx
+        self._class_counts = ctx.class_counts
         self.epoch = 0
         self.steps = 0
 
     def forward(self, model: nn.Module, x: Tensor, y: Int[Tensor, " B"], index: Int[Tensor, " B"] | None = None) -> StepOutput:
+        require(isinstance(model, nn.Module), f"model must be a torch.nn.Module, got {shown(model)}; wrap a function in a module")
         if isinstance(getattr(model, "_orig_mod", model), nn.parallel.DistributedDataParallel):
             raise InvalidInput(
                 "model must not be wrapped in DistributedDataParallel, since a step forwards it more than once; "
                 "wrap rankmixup.TrainStep(model, objective) instead and call that"
             )
-        if not self.training:
-            logits = model(x)
-            return StepOutput(cross_entropy_loss(logits, y), logits, {})
-        check_target(y, len(x), self._ctx.num_classes)  # before a forward changes anything
-        ctx = dataclasses.replace(self._ctx, epoch=self.epoch, step=self.steps)
-        output = self.method(model, Batch(x, y.long(), index), ctx)
+        # Before a forward changes anything.
+        require(check_tensor("x", x).ndim > 0, "x must hold a batch of samples, got a single number")
+        y = class_indices("target", y, len(x), self.num_classes)
+        require(x.is_meta or not y.is_meta, "target must hold values, got a tensor on the meta device")
+        # A hook sees what every forward of every method and mixer returns.
+        watch = nn.Module.register_forward_hook(model, self._check_classes)  # not its own method: a ScriptModule refuses that
+        try:
+            return self._step(model, Batch(x, y, index)) if self.training else self._evaluate(model, x, y)
+        finally:
+            watch.remove()
+
+    def _step(self, model: nn.Module, batch: Batch) -> StepOutput:
+        held = self._ctx.class_counts
+        if self._class_counts is not None and held is not None and held.device != batch.y.device:  # moved once, not in every step
+            self._ctx = dataclasses.replace(self._ctx, class_counts=self._class_counts.to(batch.y.device))
+        output = self.method(model, batch, dataclasses.replace(self._ctx, epoch=self.epoch, step=self.steps))
         self.steps += 1
         return output
+
+    def _evaluate(self, model: nn.Module, x: Tensor, y: Tensor) -> StepOutput:
+        logits = model(x)
+        return StepOutput(cross_entropy_loss(logits, y), logits, {})
+
+    def _check_classes(self, model: nn.Module, inputs: Any, logits: Any) -> None:
+        check_logits(logits, classes=self.num_classes)
+
+    @property
+    def num_classes(self) -> int:
+        """How many logits a model must return for each sample."""
+        return self._ctx.num_classes
 
     def draw_from(self, rng: torch.Generator) -> None:
         """Go on with the random stream `rng`."""
@@ -81,17 +106,16 @@ def objective(
     """
     if isinstance(method, str):
         method = Method.registry[method]()
-    require(isinstance(method, Method), f"method must be a method or the name of one, got {method!r}")
-    for name, number in (("num_classes", num_classes), ("seed", seed), ("rank", rank)):
-        require(isinstance(number, SupportsIndex), f"{name} must be a whole number, got {number!r}")
-    require(num_classes >= 1, f"num_classes must be at least 1, got {num_classes}")
+    require(isinstance(method, Method), f"method must be a method or the name of one, got {shown(method)}")
+    num_classes, seed, rank = require_whole("num_classes", num_classes, least=1), require_whole("seed", seed), require_whole("rank", rank)
     method.check_task(num_classes)
-    counts = None if class_counts is None else torch.as_tensor(class_counts)
-    if counts is not None:
-        require(counts.shape == (num_classes,), f"class_counts must hold {num_classes} numbers, got {list(counts.shape)}")
-        require(bool((counts >= 0).all()), f"class_counts must not be negative, got {counts.tolist()}")
+    counts = None if class_counts is None else check_counts("class_counts", as_tensor("class_counts", class_counts), wait=True)
+    require(
+        counts is None or counts.shape == (num_classes,),
+        f"class_counts must hold {num_classes} numbers, got {None if counts is None else list(counts.shape)}",
+    )
     state = method.initial_state(num_classes=num_classes, dataset_size=dataset_size)
-    return Objective(method, Context(random.stream(int(seed), "mixing", int(rank)), num_classes, counts, state))
+    return Objective(method, Context(random.stream(seed, "mixing", rank), num_classes, counts, state))
 
 
 class TrainStep(nn.Module):
@@ -103,6 +127,8 @@ class TrainStep(nn.Module):
 
     def __init__(self, model: nn.Module, objective: Objective):
         super().__init__()
+        require(isinstance(model, nn.Module), f"model must be a torch.nn.Module, got {shown(model)}")
+        require(isinstance(objective, Objective), f"objective must be made by rankmixup.objective, got {shown(objective)}")
         self.model = model
         self._objective = (objective,)
 

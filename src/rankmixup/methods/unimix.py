@@ -7,11 +7,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from rankmixup import random
+from rankmixup.errors import require, require_number
 from rankmixup.methods.base import Method, register
 from rankmixup.methods.mixup import label_mixture_loss
-from rankmixup.methods.remix import counts_of
+from rankmixup.methods.remix import class_sizes, counts_of
 from rankmixup.mixers import Mixer, Mixup
-from rankmixup.ops import upcast
+from rankmixup.ops import check_counts, check_logits, check_tensor, check_unit, upcast
 from rankmixup.types import Batch, Context, StepOutput
 
 __all__ = ["UniMix", "prior_corrected_logits", "unimix_lambda", "unimix_partner"]
@@ -27,6 +28,12 @@ def unimix_partner(uniform: Float[Tensor, " B"], counts: Int[Tensor, " B"], *, t
     >>> unimix_partner(torch.tensor([0.3, 0.6]), torch.tensor([4, 1]), tau=0.0).tolist()  # 1/2 and 1/2
     [0, 1]
     """
+    require_number("tau", tau)
+    device = check_tensor("counts", counts).device
+    require(check_unit("uniform", uniform).ndim == 1, f"uniform must have shape [B], got {list(uniform.shape)}")
+    require(uniform.device.type in ("cpu", device.type), f"uniform must be on the CPU or on {device}, got {uniform.device}")
+    uniform = uniform.to(device)
+    counts = class_sizes("counts", counts, uniform)
     # Inverting the distribution function leaves the draw itself to a CPU generator, whatever device the labels are on.
     steps = torch.softmax(tau * counts.float().log(), dim=0).cumsum(dim=0)
     return torch.searchsorted(steps, uniform.to(steps), right=True).clamp(max=len(counts) - 1)
@@ -38,6 +45,8 @@ def unimix_lambda(lam: Float[Tensor, " B"], counts_own: Int[Tensor, " B"], count
     >>> unimix_lambda(torch.tensor([0.125, 0.5]), torch.tensor([1, 1]), torch.tensor([3, 3]))  # 0.875, and 1.25 - 1
     tensor([0.8750, 0.2500])
     """
+    check_unit("lam", lam)
+    counts_own, counts_partner = class_sizes("counts_own", counts_own, lam), class_sizes("counts_partner", counts_partner, lam)
     moved = lam + counts_partner.to(lam.dtype) / (counts_own + counts_partner)
     return torch.where(moved > 1, moved - 1, moved)
 
@@ -50,8 +59,11 @@ def prior_corrected_logits(logits: Float[Tensor, "B K"], class_counts: Int[Tenso
     >>> prior_corrected_logits(torch.zeros(1, 2), torch.tensor([3, 1])).exp()
     tensor([[0.7500, 0.2500]])
     """
-    logits = upcast(logits)
-    counts = class_counts.to(logits)
+    logits = upcast(check_logits(logits))
+    counts = check_counts("class_counts", class_counts)
+    require(not counts.is_meta or logits.is_meta, "class_counts must hold values, got a tensor on the meta device")
+    counts = counts.to(logits)
+    require(counts.shape == logits.shape[1:], f"class_counts must hold {logits.shape[1]} numbers, got {list(counts.shape)}")
     return logits + (counts / counts.sum()).log()
 
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup.errors import require
+from rankmixup.errors import require, require_choice
 from rankmixup.metrics.inputs import top_label
 from rankmixup.metrics.rows import bin_index, check_num_bins
 from rankmixup.metrics.ties import TieGroups, confidence_groups
@@ -121,7 +121,7 @@ def expected_calibration_error(
 
 def check_norm(norm: str) -> None:
     """Refuse what is not a norm."""
-    require(norm in ("l1", "l2", "max"), f"norm must be 'l1', 'l2' or 'max', got {norm!r}")
+    require_choice("norm", norm, ("l1", "l2", "max"))
 
 
 def maximum_calibration_error(
@@ -234,7 +234,7 @@ def adaptive_from_top_label(
 
 def check_edges(edges: str) -> None:
     """Refuse what is not a way to cut."""
-    require(edges in ("mass", "release"), f"edges must be 'mass' or 'release', got {edges!r}")
+    require_choice("edges", edges, ("mass", "release"))
 
 
 def adaptive_from_groups(groups: TieGroups, num_bins: int) -> Float[Tensor, ""]:

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup.errors import require
+from rankmixup.errors import require_choice
 from rankmixup.metrics.calibration import check_num_bins
 from rankmixup.metrics.inputs import checked_rows
 
@@ -43,7 +43,7 @@ def classwise_calibration_error(
 
 def check_aggregate(aggregate: str) -> None:
     """Refuse what is not a way to aggregate."""
-    require(aggregate in ("mean", "sum"), f"aggregate must be 'mean' or 'sum', got {aggregate!r}")
+    require_choice("aggregate", aggregate, ("mean", "sum"))
 
 
 def class_gaps(scores: Tensor, target: Tensor, num_bins: int, *, from_logits: bool) -> Float[Tensor, "K H"]:

@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import InvalidInput, require, require_flag
 from rankmixup.metrics.rows import Rows
+from rankmixup.ops import as_tensor, check_floats, check_same_device, class_indices
 
 __all__ = ["check_scores", "checked_rows", "over_rows", "ranked_label", "top_label"]
 
@@ -28,7 +29,7 @@ def checked_rows(scores: Tensor, target: Tensor, *, from_logits: bool) -> Iterat
     Refuses, in one sentence, scores and labels from which no right number can be computed. What all rows together may not be is
     known when the last one has been read.
     """
-    _check_shapes(scores, target, "logits" if from_logits else "probs")
+    scores, target = _check_shapes(scores, target, from_logits)
     scores, target = scores.detach(), target.detach().long()
     size = max(1, _CHUNK // scores.shape[1])
     look_like_probs = True
@@ -66,19 +67,17 @@ def check_scores(scores: Tensor, target: Tensor, *, from_logits: bool) -> None:
     over_rows(lambda _: None, scores, target, from_logits=from_logits)
 
 
-def _check_shapes(scores: Tensor, target: Tensor, kind: str) -> None:
+def _check_shapes(scores: Any, target: Any, from_logits: bool) -> tuple[Tensor, Tensor]:
+    """Tensors of scores `[N, K]` and of class indices `[N]`, made of tensors, arrays or lists; whatever is something else is refused."""
+    require_flag("from_logits", from_logits)
+    kind = "logits" if from_logits else "probs"
+    scores = check_floats(kind, as_tensor(kind, scores))
     require(scores.ndim == 2, f"{kind} must have shape [N, K], got {list(scores.shape)}")
-    require(scores.is_floating_point(), f"{kind} must be floating point, got {scores.dtype}")
     samples, classes = scores.shape
     require(samples > 0 and classes > 0, f"{kind} must hold at least one sample and one class, got shape {list(scores.shape)}")
-    one_hot = "; one-hot labels become indices by labels.argmax(1)" if target.shape == scores.shape else ""
-    require(target.ndim == 1, f"labels must have shape [N], got {list(target.shape)}{one_hot}")
-    require(len(target) == samples, f"{kind} and labels must have the same length, got {samples} and {len(target)}")
-    integer = not (target.is_floating_point() or target.is_complex() or target.dtype == torch.bool)
-    require(integer, f"labels must be class indices, got {target.dtype}")
-    low, high = (int(bound) for bound in target.aminmax())
-    wrong = low if low < 0 else high
-    require(0 <= wrong < classes, f"labels must lie in 0..{classes - 1}, got {wrong}")
+    target = class_indices("labels", as_tensor("labels", target), samples, classes, wait=True)
+    check_same_device("labels", target, scores)
+    return scores, target
 
 
 def _require_finite(part: Tensor, start: int, kind: str) -> None:

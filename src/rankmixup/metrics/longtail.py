@@ -7,8 +7,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rankmixup.errors import require
-from rankmixup.metrics.calibration import Bins, bin_index, sums_by_index
+from rankmixup.metrics.calibration import Bins, bin_index, check_num_bins, sums_by_index
 from rankmixup.metrics.inputs import top_label
+from rankmixup.ops import as_tensor, check_counts
 
 __all__ = ["GROUPS", "bins_by_group", "class_groups", "group_metrics", "long_tail_metrics"]
 
@@ -27,9 +28,9 @@ def class_groups(class_counts: Sequence[int] | Int[Tensor, " K"]) -> Int[Tensor,
     >>> class_groups([5, 50, 20])
     tensor([2, 0, 1])
     """
-    counts = torch.as_tensor(class_counts)
+    counts = as_tensor("class_counts", class_counts)
     require(counts.ndim == 1 and len(counts) > 0, f"class_counts must hold one number for each class, got shape {list(counts.shape)}")
-    require(bool((counts >= 0).all()), f"class_counts must not be negative, got {counts.min()}")
+    counts = check_counts("class_counts", counts, wait=True)
     classes = len(counts)
     medium, tail = _PUBLISHED.get(classes, (round(classes / 3), round(2 * classes / 3)))
     group = torch.empty(classes, dtype=torch.long, device=counts.device)
@@ -55,13 +56,16 @@ def long_tail_metrics(
     >>> result["head"]["accuracy"], result["tail"]["accuracy"], round(result["tail"]["ece"], 4)
     (1.0, 0.0, 0.5)
     """
+    scores, target = as_tensor("scores", scores), as_tensor("labels", target)
     group = class_groups(class_counts).to(scores.device)
     return group_metrics(bins_by_group(scores, target, group, num_bins, from_logits=from_logits))
 
 
 def bins_by_group(scores: Tensor, target: Tensor, group: Tensor, num_bins: int, *, from_logits: bool) -> Bins:
     """Sums over bins for each group, [3, H]; they add up over batches and processes."""
-    require(scores.ndim != 2 or len(group) == scores.shape[1], f"class_counts must name {scores.shape[-1]} classes, got {len(group)}")
+    check_num_bins(num_bins)
+    classes = scores.shape[1] if scores.ndim == 2 else len(group)
+    require(len(group) == classes, f"class_counts must name {classes} classes, got {len(group)}")
     confidence, correct = top_label(scores, target, from_logits=from_logits)
     index = group[target.long()] * num_bins + bin_index(confidence, num_bins)
     flat = sums_by_index(confidence, correct, index, len(GROUPS) * num_bins)

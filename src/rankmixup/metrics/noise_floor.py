@@ -7,9 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rankmixup.errors import require
+from rankmixup.errors import require, require_number
 from rankmixup.metrics.calibration import bin_index
 from rankmixup.metrics.resampling import BLOCK, Cuts, calibrated_draws, cumulative, equal_width
+from rankmixup.ops import as_tensor, check_unit
 
 __all__ = ["NoiseFloor", "calibrated_gaps", "classwise_noise_floor", "ece_noise_floor", "noise_floor"]
 
@@ -49,8 +50,11 @@ def ece_noise_floor(
 
     Each replicate draws, for every sample, a right prediction with probability equal to its confidence.
     """
+    confidence = check_unit("confidence", as_tensor("confidence", confidence), wait=True).detach().cpu()
+    require(confidence.ndim == 1, f"confidence must have shape [N], got {list(confidence.shape)}")
     require(len(confidence) > 0, "confidence must hold at least one sample, got none")
-    confidence = confidence.detach().cpu().double().sort().values
+    require_number("observed", observed)
+    confidence = confidence.double().sort().values
     gaps = calibrated_gaps(confidence, equal_width(confidence, num_bins), replicates, rng)
     return noise_floor(gaps.abs().sum(dim=1), observed)
 
@@ -76,9 +80,8 @@ def classwise_noise_floor(
 ) -> Float[Tensor, " R"]:
     """Summed classwise ECE of calibrated models: every label is drawn from its own row of probabilities.
 
-    `parts` are chunks `[n, K]` of them, `samples` rows in all.
-
-    Fewer than `replicates` values, never fewer than 100, come back where there are so many samples that all would take minutes.
+    `parts` hold `samples` rows `[n, K]` in all. Fewer than `replicates` values, never fewer than 100, come back where there are so many
+    samples that all would take minutes.
     """
     replicates = min(replicates, max(100, _CLASSWISE_DRAWS // samples))
     expected, counts, hits = torch.zeros(0, dtype=torch.float64), torch.zeros(0), []

@@ -6,13 +6,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rankmixup.errors import require
+from rankmixup.errors import require, require_flag, shown
 from rankmixup.metrics.inputs import over_rows
 from rankmixup.metrics.ties import tie_groups
+from rankmixup.ops import as_tensor, check_floats, check_same_device
 
-__all__ = ["OODKind", "ood_detection", "ood_scores"]
+__all__ = ["FPR95_RULE", "OOD_KEYS", "OODKind", "ood_detection", "ood_scores"]
 
 OODKind = Literal["entropy", "max-probability", "energy"]
+OOD_KEYS = ("auroc", "aupr_in", "aupr_out", "fpr95")
+"""What `ood_detection` gives."""
+FPR95_RULE = "share of OOD samples accepted at the lowest threshold that accepts at least 95 % of ID samples"
+"""What `fpr95` is, wherever it is explained."""
 
 
 def ood_scores(logits: Float[Tensor, "N K"], kind: OODKind = "entropy", *, from_logits: bool = True) -> Float[Tensor, " N"]:
@@ -25,7 +30,9 @@ def ood_scores(logits: Float[Tensor, "N K"], kind: OODKind = "entropy", *, from_
     [0.6931, 0.1909]
     """
     check_kind(kind)
+    require_flag("from_logits", from_logits)
     require(from_logits or kind != "energy", "energy must be computed from logits, got probabilities")
+    logits = as_tensor("scores", logits)
     require(logits.ndim == 2, f"logits must have shape [N, K], got {list(logits.shape)}")
     nothing = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
     return torch.cat(over_rows(lambda rows: _scores(rows.scores.double(), kind, from_logits), logits, nothing, from_logits=from_logits))
@@ -44,7 +51,7 @@ def _scores(scores: Tensor, kind: OODKind, from_logits: bool) -> Tensor:
 def check_kind(kind: str) -> None:
     """Refuse what is not a kind of score."""
     kinds = ("entropy", "max-probability", "energy")
-    require(kind in kinds, f"kind must be one of {', '.join(kinds)}, got {kind!r}")
+    require(isinstance(kind, str) and kind in kinds, f"kind must be one of {', '.join(kinds)}, got {shown(kind)}")
 
 
 def ood_detection(id_scores: Float[Tensor, " N"], ood_scores: Float[Tensor, " M"]) -> dict[str, float]:
@@ -52,12 +59,15 @@ def ood_detection(id_scores: Float[Tensor, " N"], ood_scores: Float[Tensor, " M"
 
     `auroc`: chance that an OOD sample scores higher than an ID one, a tie counts half. `aupr_out`, `aupr_in`: average
     precision with OOD, or ID, as what is looked for. `fpr95`: share of OOD samples accepted at the lowest threshold that
-    accepts 95 % of ID samples. No metric depends on the order of samples or of ties.
+    accepts at least 95 % of ID samples. No metric depends on the order of samples or of ties.
 
     >>> ood_detection(torch.tensor([0.1, 0.2, 0.3, 0.5]), torch.tensor([0.4, 0.6]))
     {'auroc': 0.875, 'aupr_in': 0.95, 'aupr_out': 0.8333333333333333, 'fpr95': 0.5}
     """
+    id_scores, ood_scores = as_tensor("id_scores", id_scores), as_tensor("ood_scores", ood_scores)
+    check_same_device("ood_scores", ood_scores, id_scores)
     for name, scores in (("id_scores", id_scores), ("ood_scores", ood_scores)):
+        check_floats(name, scores)
         require(scores.ndim == 1, f"{name} must have shape [N], got {list(scores.shape)}")
         require(len(scores) > 0, f"{name} must hold at least one sample, got none")
         require(bool(scores.isfinite().all()), f"{name} must be finite, sample {int(scores.isfinite().long().argmin())} is not")

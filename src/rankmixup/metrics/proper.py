@@ -4,8 +4,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from rankmixup.errors import require
+from rankmixup.errors import require, require_whole
 from rankmixup.metrics.inputs import over_rows
+from rankmixup.ops import as_tensor
 
 __all__ = ["accuracy", "brier_per_sample", "brier_score", "negative_log_likelihood", "nll_per_sample", "right_within"]
 
@@ -21,8 +22,10 @@ def accuracy(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_log
 
 def right_within(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], top_k: int, *, from_logits: bool) -> Bool[Tensor, " N"]:
     """Whether each sample's right class is among the `top_k` most probable."""
-    require(top_k >= 1, f"top_k must be at least 1, got {top_k}")
-    require(probs.ndim != 2 or top_k <= probs.shape[1], f"top_k must be at most the number of classes, {probs.shape[-1]}, got {top_k}")
+    require_whole("top_k", top_k, least=1)
+    probs = as_tensor("scores", probs)
+    classes = probs.shape[1] if probs.ndim == 2 else top_k
+    require(top_k <= classes, f"top_k must be at most the number of classes, {classes}, got {top_k}")
     return torch.cat(over_rows(lambda rows: rows.right_within(top_k), probs, target, from_logits=from_logits))
 
 

@@ -5,12 +5,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rankmixup.errors import require
+from rankmixup.metrics.rows import check_num_bins
+from rankmixup.ops import as_tensor, check_floats, check_same_device, check_unit
 
 __all__ = ["confidence_by_lambda", "fold_lambda", "kendall_tau", "violated_mixed_pairs", "violated_raw_pairs"]
 
 
 def fold_lambda(lam: Float[Tensor, "*mixes"]) -> Float[Tensor, "*mixes"]:
     """max(lam, 1 - lam): a mix with lam = 0.2 is as much its partner as one with 0.8 is itself."""
+    lam = check_unit("lam", as_tensor("lam", lam), wait=True)
     return torch.maximum(lam, 1 - lam)
 
 
@@ -25,12 +28,14 @@ def confidence_by_lambda(
     >>> centres.tolist(), [round(mean, 2) for mean in means.tolist()]
     ([0.625, 0.875], [0.6, 0.9])
     """
-    require(num_bins >= 1, f"num_bins must be at least 1, got {num_bins}")
-    _check_lambda(confidence, lam)
+    check_num_bins(num_bins)
+    confidence, lam = _checked(confidence=confidence, lam=lam)
+    _require_shape("confidence", confidence, 1)
+    require(confidence.shape == lam.shape, f"confidence and lam must have one shape, got {list(confidence.shape)} and {list(lam.shape)}")
     index = ((fold_lambda(lam) - 0.5) * 2 * num_bins).long().clamp(0, num_bins - 1)
     count = torch.bincount(index, minlength=num_bins)
-    total = torch.zeros(num_bins, dtype=confidence.dtype).index_add_(0, index, confidence)
-    centres = 0.5 + (torch.arange(num_bins) + 0.5) / (2 * num_bins)
+    total = confidence.new_zeros(num_bins).index_add_(0, index, confidence)
+    centres = 0.5 + (torch.arange(num_bins, device=lam.device) + 0.5) / (2 * num_bins)
     return centres, total / count
 
 
@@ -42,11 +47,12 @@ def kendall_tau(a: Float[Tensor, " N"], b: Float[Tensor, " N"]) -> Float[Tensor,
     >>> kendall_tau(torch.tensor([0.5, 0.6, 0.7]), torch.tensor([0.1, 0.3, 0.2]))  # (2 - 1) / 3
     tensor(0.3333, dtype=torch.float64)
     """
+    a, b = _checked(a=a, b=b)
+    _require_shape("a", a, 1)
     require(a.shape == b.shape, f"a and b must have one shape, got {list(a.shape)} and {list(b.shape)}")
-    require(not bool(a.isnan().any() or b.isnan().any()), "a and b must hold numbers, got NaN")
     rank_a, rank_b = (torch.unique(values, return_inverse=True)[1] for values in (a, b))
     both = rank_a * (len(b) + 1) + rank_b
-    pairs = _pairs(torch.tensor([len(a)]))
+    pairs = _pairs(torch.tensor([len(a)], device=a.device))
     tied_a, tied_b, tied_both = (_pairs(torch.bincount(torch.unique(each, return_inverse=True)[1])) for each in (rank_a, rank_b, both))
     # Of pairs that `a` ties, the smaller `b` comes first, so that they are no inversions.
     difference = pairs - tied_a - tied_b + tied_both - 2 * _inversions(rank_b[both.argsort()])
@@ -81,6 +87,8 @@ def violated_raw_pairs(raw: Float[Tensor, " N"], mixed: Float[Tensor, "M N"]) ->
     >>> violated_raw_pairs(torch.tensor([0.9, 0.6]), torch.tensor([[0.8, 0.7]]))
     tensor(0.5000, dtype=torch.float64)
     """
+    raw, mixed = _checked(raw=raw, mixed=mixed)
+    _require_shape("raw", raw, 1)
     require(mixed.shape[1:] == raw.shape, f"mixed must hold M mixes of each of {len(raw)} samples, got shape {list(mixed.shape)}")
     return (mixed > raw).double().mean()
 
@@ -93,13 +101,24 @@ def violated_mixed_pairs(mixed: Float[Tensor, "M N"], lam: Float[Tensor, "M N"])
     >>> violated_mixed_pairs(torch.tensor([[0.8], [0.6], [0.7]]), torch.tensor([[0.9], [0.3], [0.4]]))  # 0.7 is the wrong side of 0.6
     tensor(0.3333, dtype=torch.float64)
     """
-    _check_lambda(mixed, lam)
+    mixed, lam = _checked(mixed=mixed, lam=lam)
+    _require_shape("mixed", mixed, 2)
+    require(mixed.shape == lam.shape, f"mixed and lam must have one shape, got {list(mixed.shape)} and {list(lam.shape)}")
     folded = fold_lambda(lam)
-    one, other = torch.combinations(torch.arange(len(mixed)), 2).unbind(1)
+    one, other = torch.combinations(torch.arange(len(mixed), device=mixed.device), 2).unbind(1)
     by_lambda = (folded[one] - folded[other]).sign()
     by_confidence = (mixed[one] - mixed[other]).sign()
     return (by_lambda * by_confidence < 0).double().sum() / (by_lambda != 0).sum()
 
 
-def _check_lambda(confidence: Tensor, lam: Tensor) -> None:
-    require(confidence.shape == lam.shape, f"confidence and lam must have one shape, got {list(confidence.shape)} and {list(lam.shape)}")
+def _checked(**given: Tensor) -> list[Tensor]:
+    """Tensors of one device without NaN."""
+    values = [check_floats(name, as_tensor(name, value)).detach() for name, value in given.items()]
+    for name, value in zip(given, values, strict=True):
+        check_same_device(name, value, values[0])
+        require(not bool(value.isnan().any()), f"{name} must hold numbers, got NaN")
+    return values
+
+
+def _require_shape(name: str, value: Tensor, dimensions: int) -> None:
+    require(value.ndim == dimensions, f"{name} must have {dimensions} dimension{'s'[: dimensions - 1]}, got shape {list(value.shape)}")

@@ -16,6 +16,7 @@ from rankmixup.metrics.ranked_replicates import RankedSums, WrongRuns
 from rankmixup.metrics.resampling import BLOCK, Cuts, block_draws, bootstrap_weights, cumulative, equal_mass, equal_width, plain_cuts
 from rankmixup.metrics.rows import check_num_bins
 from rankmixup.metrics.ties import confidence_odds, last_of_ties, tie_key
+from rankmixup.ops import as_tensor
 
 __all__ = ["Bootstrap", "Samples", "bootstrap", "ranked_values", "read_samples", "sorted_samples"]
 
@@ -128,6 +129,7 @@ def read_samples(
 ) -> Samples:
     """Check the scores and reduce them to a few columns; the `class_gaps` of each chunk of rows are added to the one in that list."""
     check_num_bins(num_bins)
+    scores = as_tensor("scores", scores)
     top5 = scores.ndim == 2 and scores.shape[1] >= 5
     names = ("accuracy", *(("top5_accuracy",) if top5 else ()), "nll", "brier")
     columns: dict[str, Tensor] = {}

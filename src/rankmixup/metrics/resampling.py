@@ -11,13 +11,27 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from rankmixup.errors import require
+from rankmixup.errors import require, require_whole, shown
 from rankmixup.metrics.rows import bin_edges, check_num_bins
 
-__all__ = ["BLOCK", "Cuts", "block_draws", "bootstrap_weights", "calibrated_draws", "cumulative", "equal_mass", "equal_width", "plain_cuts"]
+__all__ = [
+    "BLOCK",
+    "MOST_REPLICATES",
+    "Cuts",
+    "block_draws",
+    "bootstrap_weights",
+    "calibrated_draws",
+    "check_replicates",
+    "cumulative",
+    "equal_mass",
+    "equal_width",
+    "plain_cuts",
+]
 
 BLOCK = 1 << 17
 """Samples of a block."""
+MOST_REPLICATES = 1_000_000
+"""More take hours and tell nothing more."""
 _CHUNK = 1 << 19
 """Entries of a chunk: a few megabytes, which stay in the cache."""
 
@@ -43,8 +57,14 @@ def cumulative(values: Float[Tensor, "*r n"]) -> Float[Tensor, "*r m"]:
     return sums
 
 
-def _rows(samples: int, replicates: int) -> Iterator[slice]:
-    require(replicates >= 1, f"replicates must be at least 1, got {replicates}")
+def check_replicates(replicates: int) -> None:
+    """Refuse what is not a number of replicates."""
+    require_whole("replicates", replicates, least=1, most=MOST_REPLICATES)
+
+
+def _rows(samples: int, replicates: int, rng: torch.Generator) -> Iterator[slice]:
+    check_replicates(replicates)
+    require(isinstance(rng, torch.Generator), f"rng must be a torch.Generator, got {shown(rng)}")
     step = max(1, _CHUNK // samples)
     return (slice(start, min(start + step, replicates)) for start in range(0, replicates, step))
 
@@ -53,7 +73,7 @@ def bootstrap_weights(
     samples: int, replicates: int, rng: torch.Generator, draws: Int[Tensor, " R"] | None = None
 ) -> Iterator[Float[Tensor, "r N"]]:
     """How often each sample is drawn in each bootstrap replicate, in chunks of rows; as often in all as there are samples, or `draws`."""
-    for rows in _rows(samples, replicates):
+    for rows in _rows(samples, replicates, rng):
         size = rows.stop - rows.start
         weights = torch.zeros(size, samples)
         if draws is None:
@@ -77,7 +97,7 @@ def block_draws(sizes: list[int], replicates: int, rng: torch.Generator) -> Int[
 def calibrated_draws(confidence: Float[Tensor, " N"], replicates: int, rng: torch.Generator) -> Iterator[Float[Tensor, "r N"]]:
     """Right (1.0) with probability equal to the confidence, else wrong (0.0), in chunks of rows."""
     confidence = confidence.float()
-    for rows in _rows(len(confidence), replicates):
+    for rows in _rows(len(confidence), replicates, rng):
         yield (torch.rand(rows.stop - rows.start, len(confidence), generator=rng) < confidence).float()
 
 

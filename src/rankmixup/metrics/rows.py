@@ -2,25 +2,21 @@
 
 from functools import cached_property
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from rankmixup.errors import require
+from rankmixup.errors import require_whole
 
 __all__ = ["MOST_BINS", "Rows", "bin_edges", "bin_index", "check_num_bins"]
 
-
-MOST_BINS = 10_000
-"""More bins than this hold no samples worth the name."""
+MOST_BINS = 1000
+"""More bins than this hold no samples worth the name, and with many classes fill the memory."""
 
 
 def check_num_bins(num_bins: int) -> None:
     """Refuse what is not a whole number from 1 to `MOST_BINS`."""
-    require(isinstance(num_bins, int | np.integer) and not isinstance(num_bins, bool), f"num_bins must be a whole number, got {num_bins!r}")
-    require(num_bins >= 1, f"num_bins must be at least 1, got {num_bins}")
-    require(num_bins <= MOST_BINS, f"num_bins must be at most {MOST_BINS}, got {num_bins}")
+    require_whole("num_bins", num_bins, least=1, most=MOST_BINS)
 
 
 def bin_index(confidence: Float[Tensor, " N"], num_bins: int) -> Int[Tensor, " N"]:

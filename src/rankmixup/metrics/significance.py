@@ -8,10 +8,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from rankmixup.errors import require
+from rankmixup.errors import require, require_number, shown
 from rankmixup.metrics.replicates import Bootstrap, Samples, bootstrap, ranked_values, read_samples
 from rankmixup.metrics.resampling import bootstrap_weights
 from rankmixup.metrics.statistics import GAP_KEYS, bin_statistics, gap_floor, gap_interval
+from rankmixup.ops import as_tensor
 
 __all__ = ["Comparison", "Interval", "holm", "mcnemar", "over_seeds", "paired_comparison"]
 
@@ -57,7 +58,7 @@ def paired_comparison(
     difference of the values without bias, of which `difference`, that of the plain values, may be off.
     """
     keys = (*_MEANS, *GAP_KEYS, *_RANKED)
-    require(key in keys, f"key must be one of {', '.join(keys)}, got {key!r}")
+    require(isinstance(key, str) and key in keys, f"key must be one of {', '.join(keys)}, got {shown(key)}")
     models = [read_samples(scores, target, num_bins=num_bins, from_logits=from_logits) for scores in (scores_a, scores_b)]
     require(key != "top5_accuracy" or all(key in samples.means for samples in models), "top5_accuracy needs at least 5 classes")
     if key in GAP_KEYS:
@@ -113,6 +114,9 @@ def mcnemar(correct_a: Bool[Tensor, " N"], correct_b: Bool[Tensor, " N"]) -> flo
     """
     from scipy.stats import binomtest
 
+    correct_a, correct_b = as_tensor("correct_a", correct_a), as_tensor("correct_b", correct_b)
+    for name, correct in (("correct_a", correct_a), ("correct_b", correct_b)):
+        require(correct.dtype == torch.bool and correct.ndim == 1, f"{name} must hold True or False for each sample, got {shown(correct)}")
     require(correct_a.shape == correct_b.shape, f"both models need the same samples, got {len(correct_a)} and {len(correct_b)}")
     only_a, only_b = int((correct_a & ~correct_b).sum()), int((correct_b & ~correct_a).sum())
     return float(binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
@@ -124,12 +128,19 @@ def holm(p_values: Sequence[float]) -> list[float]:
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
     """
-    require(all(0 <= p <= 1 for p in p_values), f"p-values must lie in [0, 1], got {list(p_values)}")
+    p_values = _numbers("p_values", p_values).tolist()
+    require(all(0 <= p <= 1 for p in p_values), f"p-values must lie in [0, 1], got {shown(p_values)}")
     adjusted, largest = [0.0] * len(p_values), 0.0
     for rank, i in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
         adjusted[i] = largest
     return adjusted
+
+
+def _numbers(name: str, values: Sequence[float]) -> Float[Tensor, " S"]:
+    numbers = as_tensor(name, values).double()
+    require(numbers.ndim == 1, f"{name} must be a list of numbers, got shape {list(numbers.shape)}")
+    return numbers
 
 
 def over_seeds(values: Sequence[float], confidence: float = 0.95) -> Interval:
@@ -142,11 +153,12 @@ def over_seeds(values: Sequence[float], confidence: float = 0.95) -> Interval:
     """
     from scipy.stats import t
 
-    require(len(values) > 0, "values must hold at least one seed, got none")
+    tensor = _numbers("values", values)
+    require(len(tensor) > 0, "values must hold at least one seed, got none")
+    require_number("confidence", confidence)
     require(0 < confidence < 1, f"confidence must lie between 0 and 1, got {confidence}")
-    tensor = torch.tensor(values, dtype=torch.float64)
-    require(bool(tensor.isfinite().all()), f"values must be finite, got {list(values)}")
-    mean, size = tensor.mean().item(), len(values)
+    require(bool(tensor.isfinite().all()), f"values must be finite, got {shown(tensor.tolist())}")
+    mean, size = tensor.mean().item(), len(tensor)
     if size == 1:
         return Interval(mean, None, None)
     margin = float(t.ppf((1 + confidence) / 2, size - 1)) * tensor.std().item() / size**0.5

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from rankmixup.errors import require_flag
 from rankmixup.metrics.classwise import classwise_from_gaps
 from rankmixup.metrics.replicates import Samples, ranked_values, read_samples
 from rankmixup.metrics.smooth import residual_grid, smooth_from_grid
@@ -30,6 +31,7 @@ def all_metrics(
     None where a metric is not defined: top5_accuracy with fewer than five classes, auroc_correct where all predictions are
     right or all wrong, debiased_ece where no bin holds two samples; and the classwise ones with `classwise=False`.
     """
+    require_flag("classwise", classwise)
     gaps: list[Tensor] | None = [] if classwise else None
     return values_of(read_samples(scores, target, num_bins=num_bins, from_logits=from_logits, class_gaps=gaps), gaps)
 

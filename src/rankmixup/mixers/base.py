@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from rankmixup import random
 from rankmixup.config import Configured
-from rankmixup.errors import require
+from rankmixup.errors import require, require_flag, require_whole, shown
+from rankmixup.ops import check_floats, check_indices, check_logits, check_tensor, check_unit
 from rankmixup.registry import Registry
 from rankmixup.types import Mixed
 
@@ -47,16 +48,22 @@ class Mixer(Configured):
     ) -> Mixed:
         """Forward `x` and `num_mixes` mixes of it; `raw=False` leaves the raw forward out.
 
-        `lam` and `partner` replace the draws where given.
+        `lam`, in 0..1, and `partner` replace the draws where given.
         """
-        require(num_mixes >= 1, f"num_mixes must be at least 1, got {num_mixes}")
-        require(x.is_floating_point(), f"inputs to mix must be floating point (mix after normalising), got {x.dtype}")
+        num_mixes = require_whole("num_mixes", num_mixes, least=1, most=1_000_000)
+        require_flag("raw", raw)
+        require(isinstance(model, nn.Module), f"model must be a torch.nn.Module, got {shown(model)}; wrap a function in a module")
+        require(isinstance(rng, torch.Generator), f"rng must be a torch.Generator, got {shown(rng)}")
+        dtype = check_tensor("inputs to mix", x).dtype
+        require(dtype.is_floating_point, f"inputs to mix must be floating point (mix after normalising), got {dtype}")
+        require(check_floats("inputs to mix", x).ndim > 0, "inputs to mix must be a batch of samples, got a single number")
         size = len(x)
         if lam is None:
             width = size if self.lam_mode == "sample" else 1
             lam = random.beta(self.alpha, (num_mixes, width), rng).expand(num_mixes, size)
         if partner is None:
             partner = random.permutations(num_mixes, size, rng)
+        lam, partner = check_unit("lam", lam), check_indices("partner", partner, size)
         for name, given in (("lam", lam), ("partner", partner)):
             require(given.shape == (num_mixes, size), f"{name} must have shape {[num_mixes, size]}, got {list(given.shape)}")
         return self.forward_mixed(model, x, rng, raw, lam.to(x.device), partner.to(x.device))
@@ -71,13 +78,6 @@ class Mixer(Configured):
     @abstractmethod
     def forwarded(self, num_mixes: int, raw: bool) -> int:
         """How many samples enter the network for each raw sample."""
-
-
-def checked_logits(logits: Any, rows: int) -> Tensor:
-    """What a model returned, if it is one tensor with a row for each sample that went in."""
-    got = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-    require(isinstance(got, list) and got[:1] == [rows], f"a model must return one tensor of logits with {rows} rows, got {got}")
-    return logits
 
 
 @dataclass(frozen=True)
@@ -95,11 +95,11 @@ class InputMixer(Mixer):
         mixed, lam = self.mix(x, rng, lam, partner)
         raw_logits: Tensor | None
         if raw and self.forward == "joint":
-            both = checked_logits(model(torch.cat([x, mixed])), len(x) + len(mixed))
+            both = check_logits(model(torch.cat([x, mixed])), rows=len(x) + len(mixed))
             raw_logits, mixed_logits = both.split([len(x), len(mixed)])
         else:
-            raw_logits = checked_logits(model(x), len(x)) if raw else None
-            mixed_logits = checked_logits(model(mixed), len(mixed))
+            raw_logits = check_logits(model(x), rows=len(x)) if raw else None
+            mixed_logits = check_logits(model(mixed), rows=len(mixed))
         return Mixed(raw_logits, mixed_logits.unflatten(0, lam.shape), lam, partner)
 
     def forwarded(self, num_mixes: int, raw: bool) -> int:

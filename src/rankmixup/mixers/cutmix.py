@@ -7,8 +7,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup.errors import require
+from rankmixup.errors import require, require_whole, shown
 from rankmixup.mixers.base import InputMixer, register
+from rankmixup.ops import check_indices, check_integers, check_same_device, check_tensor, check_unit
 
 __all__ = ["CutMix", "cutmix", "cutmix_boxes"]
 
@@ -18,7 +19,8 @@ def cutmix(
 ) -> tuple[Float[Tensor, "*M B C H W"], Float[Tensor, "*M B"]]:
     """Paste `box` of each sample's partner into it; returns new images and lambda, the share of area that stays.
 
-    A box is `(top, bottom, left, right)`, its ends excluded. The inputs are not written to.
+    A box is `(top, bottom, left, right)`, its ends excluded; what lies outside the image does not count. The inputs are not
+    written to. Partners must lie in 0..B - 1, which is checked on the CPU alone: on a GPU it would make every step wait.
 
     >>> x = torch.stack([torch.zeros(1, 2, 2), torch.ones(1, 2, 2)])
     >>> mixed, lam = cutmix(x, torch.tensor([[0, 1, 0, 2]] * 2), torch.tensor([1, 0]))
@@ -27,6 +29,11 @@ def cutmix(
     """
     _check_images(x)
     height, width = x.shape[-2:]
+    partner, box = check_indices("partner", partner, len(x)), check_integers("box", box)
+    require(partner.shape[-1:] == x.shape[:1], f"partner must have a shape that ends in B = {len(x)}, got {list(partner.shape)}")
+    require(box.shape == (*partner.shape, 4), f"box must have shape {[*partner.shape, 4]}, got {list(box.shape)}")
+    for name, given in (("box", box), ("partner", partner)):
+        check_same_device(name, given, x)
     top, bottom, left, right = box.unbind(-1)
     rows = torch.arange(height, device=x.device)
     columns = torch.arange(width, device=x.device)
@@ -39,6 +46,13 @@ def cutmix(
 
 def cutmix_boxes(lam: Float[Tensor, "*M"], centre: Float[Tensor, "*M 2"], size: Sequence[int]) -> Int[Tensor, "*M 4"]:
     """Boxes of about `1 - lam` of the area around `centre` (fractions of height and width), cut off at the border."""
+    check_unit("lam", lam)
+    check_unit("centre", centre)
+    require(centre.shape == (*lam.shape, 2), f"centre must have shape {[*lam.shape, 2]}, got {list(centre.shape)}")
+    check_same_device("centre", centre, lam)
+    require(isinstance(size, Sequence) and len(size) == 2, f"size must be a height and a width, got {shown(size)}")
+    for extent in size:
+        require_whole("size", extent, least=1)
     ends = []
     for axis, extent in enumerate(size):
         length = (extent * (1 - lam).sqrt()).long()
@@ -66,4 +80,5 @@ class CutMix(InputMixer):
 
 
 def _check_images(x: Tensor) -> None:
+    check_tensor("x", x)
     require(x.ndim == 4, f"CutMix needs images [B, C, H, W], got shape {list(x.shape)}")

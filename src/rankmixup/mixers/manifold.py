@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from rankmixup.errors import InvalidInput, require, unknown_name
-from rankmixup.mixers.base import Mixer, checked_logits, register
+from rankmixup.mixers.base import Mixer, register
 from rankmixup.mixers.mixup import mixup
+from rankmixup.ops import check_logits
 from rankmixup.types import Mixed
 
 __all__ = ["ManifoldMixup", "stage_names"]
@@ -55,7 +56,7 @@ class ManifoldMixup(Mixer):
         layer = self._pick(model, rng)
         _layer(model, layer)  # an unknown name is refused before a forward changes anything
         shared = raw and self.forward == "shared"
-        raw_logits = checked_logits(model(x), len(x)) if raw and not shared else None
+        raw_logits = check_logits(model(x), rows=len(x)) if raw and not shared else None
         logits = self._forward_hooked(model, layer, x, lam, partner, with_raw=shared)
         if shared:
             raw_logits, logits = logits[: len(x)], logits[len(x) :]
@@ -105,7 +106,7 @@ class ManifoldMixup(Mixer):
             f"layer {layer!r} must run exactly once in a forward to be mixed behind, it ran {fired} times"
             + (" (a compiled model skips hooks: give the model before torch.compile)" if fired == 0 else ""),
         )
-        return checked_logits(logits, (len(lam) + with_raw) * len(x))
+        return check_logits(logits, rows=(len(lam) + with_raw) * len(x))
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:

@@ -24,6 +24,8 @@ def library_model(name: str, *, num_classes: int, image_size: int, in_channels: 
         except TypeError:
             model = build(key, num_classes, in_channels, None)
         logits = _logits(model, in_channels, image_size)
+    except InvalidInput:
+        raise
     except (AssertionError, RuntimeError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
         sizes = f"images of {in_channels} x {image_size} x {image_size}"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-from rankmixup.errors import require, unknown_name
+from rankmixup.errors import require, require_whole, shown, unknown_name
 from rankmixup.models.libraries import LIBRARIES, library_model
 from rankmixup.registry import Entry, Registry
 
@@ -57,7 +57,7 @@ def build_model(name: str, *, num_classes: int, image_size: int, in_channels: in
     """
     sizes = {"num_classes": num_classes, "image_size": image_size, "in_channels": in_channels}
     for label, value in sizes.items():
-        require(value >= 1, f"{label} must be at least 1, got {value}")
+        require_whole(label, value, least=1, most=2**31 - 1)
     stem, variant = _parts(resolve_model(name, image_size))
     if "/" in stem:
         return library_model(stem, **sizes)
@@ -66,6 +66,7 @@ def build_model(name: str, *, num_classes: int, image_size: int, in_channels: in
 
 def _parts(name: str) -> tuple[str, str]:
     """Name and variant, the latter empty where none is named. What a library has is asked when a network of it is built."""
+    require(isinstance(name, str), f"model must be the name of one, got {shown(name)}")
     if name.startswith(tuple(f"{library}/" for library in LIBRARIES)):
         return name, ""
     stem, separator, variant = name.partition(":")

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from rankmixup.errors import InvalidInput, require
 from rankmixup.metrics.calibration import bin_top_label, check_num_bins
 from rankmixup.metrics.inputs import check_scores
-from rankmixup.ops import upcast
+from rankmixup.ops import as_tensor, check_floats, upcast
 from rankmixup.registry import Registry
 
 __all__ = ["CALIBRATORS", "CalibrationModule", "Calibrator", "FitReport", "Fitted", "over_rows"]
@@ -132,6 +132,7 @@ class Calibrator(ABC):
     def fit(self: C, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, split: str = "") -> C:
         """Fit; `split` names the data for the report, which is in `report_`."""
         check_num_bins(self.num_bins)
+        logits, target = as_tensor("logits", logits), as_tensor("labels", target)
         check_scores(logits, target, from_logits=True)
         _check_size(logits)
         logits, target = logits.detach().cpu(), target.detach().cpu().long()
@@ -151,8 +152,8 @@ class Calibrator(ABC):
         Computed in float64 and given back in the precision of the logits, of half-precision ones in float32.
         """
         module = self._fitted_module("transforms")
+        logits = check_floats("logits", as_tensor("logits", logits))
         require(logits.ndim == 2, f"logits must have shape [N, K], got {list(logits.shape)}")
-        require(logits.is_floating_point(), f"logits must be floating point, got {logits.dtype}")
         require(
             logits.shape[1] == self._classes,
             f"logits must have the {self._classes} classes that {type(self).__name__} was fitted on, got {logits.shape[1]}",
@@ -173,7 +174,7 @@ class Calibrator(ABC):
     def fitted_on_same(self, logits: Float[Tensor, "N K"]) -> bool:
         """Whether these are the logits it was fitted on: a result on them is no evidence."""
         self._fitted_module("compares data")
-        return _fingerprint(logits.detach().cpu()) == self._fingerprint
+        return _fingerprint(as_tensor("logits", logits).detach().cpu()) == self._fingerprint
 
     def _fitted_module(self, action: str) -> CalibrationModule:
         if self._module is None:

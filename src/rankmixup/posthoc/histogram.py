@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup.metrics.calibration import check_num_bins
+from rankmixup.metrics.rows import check_num_bins
 from rankmixup.posthoc.base import CALIBRATORS, CalibrationModule, Calibrator, Fitted, over_rows
 
 __all__ = ["HistogramBinning", "HistogramModule"]

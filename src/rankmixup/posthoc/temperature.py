@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup.errors import require
+from rankmixup.errors import require_choice
 from rankmixup.metrics.calibration import bin_top_label, check_num_bins
 from rankmixup.posthoc.base import CALIBRATORS, CalibrationModule, Calibrator, Fitted, over_rows
 
@@ -53,7 +53,7 @@ class TemperatureScaling(Calibrator):
     temperature_: float = field(init=False, default=math.nan)
 
     def __post_init__(self) -> None:
-        require(self.objective in ("nll", "ece-grid"), f"objective must be 'nll' or 'ece-grid', got {self.objective!r}")
+        require_choice("objective", self.objective, ("nll", "ece-grid"))
         check_num_bins(self.num_bins)
 
     @property

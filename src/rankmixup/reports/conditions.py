@@ -1,30 +1,40 @@
-"""Conditions under which an evaluation fails, as `ece>0.03`: for pipelines that must stop at a bad model."""
+"""Conditions under which an evaluation fails, as `ece>3%`: for pipelines that must stop at a bad model."""
 
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from rankmixup.errors import InvalidInput, require, unknown_name
+from rankmixup.metrics.ood import OOD_KEYS
 from rankmixup.reports.evaluation import KEYS, Evaluation
+from rankmixup.reports.tables import NO_PERCENT
 
 __all__ = ["Condition", "with_failures"]
 
 _END = r"(?:\s*:\s*(low|high))?"
-_PATTERN = re.compile(rf"\s*([\w-]+){_END}\s*([<>])\s*([^:\s]+){_END}\s*")
-_RULE = "a condition must be KEY, < or >, a fraction and optionally :low or :high, as in 'ece>0.03:low'"
+_PATTERN = re.compile(rf"\s*([^<>]*?[^<>:\s]){_END}\s*([<>])\s*([^:\s<>%]+)(%?){_END}\s*")
+_RULE = "a condition must be METRIC, < or >, a number and optionally :low or :high, as in 'ece>3%:low' or 'calibrated.ece>0.03'"
+_LARGEST = {"nll": math.inf, "brier": 2.0, "classwise_ece_sum": 2.0}
+"""What a metric can be at most, where that is not 1; at least it is 0."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """`KEY>FRACTION` or `KEY<FRACTION`; `:low` or `:high`, behind the fraction or the key, compares that end of the interval.
+    """`METRIC>NUMBER` or `METRIC<NUMBER`; `:low` or `:high`, behind the number or the metric, compares that end of the interval.
 
-    >>> Condition.parse("ece>0.03:low")
-    Condition(text='ece>0.03:low', key='ece', sign='>', bound=0.03, end='low')
+    METRIC is a key of the JSON, `calibrated.KEY` for its value after calibration, or `ood.NAME.KEY` for an out-of-distribution set. The
+    number is a fraction or, for metrics that tables show in percent, a percentage with its sign. Numbers that the metric cannot pass are
+    refused: the condition could never hold.
+
+    >>> Condition.parse("calibrated.ece>3%:low")
+    Condition(text='calibrated.ece>3%:low', of='calibrated', key='ece', sign='>', bound=0.03, end='low')
     """
 
     text: str
+    of: str
+    """`calibrated`, `ood.NAME`, or nothing for the scores themselves."""
     key: str
     sign: Literal["<", ">"]
     bound: float
@@ -36,22 +46,47 @@ class Condition:
         match = _PATTERN.fullmatch(text)
         if match is None:
             raise InvalidInput(f"{_RULE}, got {text!r}")
-        key, first, sign, number, last = match.groups()
+        metric, first, sign, number, percent, last = match.groups()
         try:
-            bound = float(number)
+            bound = float(f"{number}e-2" if percent else number)
         except ValueError:
             bound = math.nan
         require(math.isfinite(bound) and not (first and last), f"{_RULE}, got {text!r}")
-        if key not in KEYS:
-            raise unknown_name("metric", key, KEYS)
-        return cls(text, key, sign, bound, first or last or "value")  # type: ignore[arg-type]
+        of, _, key = metric.rpartition(".")
+        valid = OOD_KEYS if of.startswith("ood.") else KEYS
+        if key not in valid or not (of in ("", "calibrated") or of.startswith("ood.")):
+            names = [f"{of}.{each}" for each in valid] if of.startswith("ood.") else [*valid, *(f"calibrated.{each}" for each in valid)]
+            raise unknown_name("metric", metric, names)
+        _check_bound(text, key, sign, bound, bool(percent))
+        return cls(text, of, key, sign, bound, first or last or "value")  # type: ignore[arg-type]
 
     def holds(self, evaluation: Evaluation) -> bool:
         """Whether the evaluation meets it; refused where there is no such number, which must not pass for a good one."""
-        value = (evaluation.metrics[self.key] or {}).get(self.end)
+        value = (self._metrics(evaluation)[self.key] or {}).get(self.end)
         if value is None or math.isnan(value):
             raise InvalidInput(f"condition {self.text!r} must be about a number that these scores have; {self.key} has no {self.end} here")
         return value > self.bound if self.sign == ">" else value < self.bound
+
+    def _metrics(self, evaluation: Evaluation) -> dict[str, Any]:
+        if not self.of:
+            return evaluation.metrics
+        if self.of == "calibrated":
+            if evaluation.calibration is None:
+                raise InvalidInput(f"condition {self.text!r} must go with scores to calibrate on (--calibrate-on), got none")
+            return evaluation.calibration["metrics"]
+        name = self.of.removeprefix("ood.")
+        require(len(evaluation.ood) > 0, f"condition {self.text!r} must go with out-of-distribution samples (--ood), got none")
+        if name not in evaluation.ood:
+            raise unknown_name("OOD set", name, evaluation.ood)
+        return evaluation.ood[name]["metrics"]
+
+
+def _check_bound(text: str, key: str, sign: str, bound: float, percent: bool) -> None:
+    require(not percent or key not in NO_PERCENT, f"condition {text!r} must have no %, {key} is not in percent")
+    largest = _LARGEST.get(key, 1.0)
+    reachable = 0 <= bound < largest if sign == ">" else 0 < bound <= largest
+    hint = f"; {bound:g} percent is {bound:g}%" if not percent and key not in NO_PERCENT and bound > 1 else ""
+    require(reachable, f"condition {text!r} must compare {key} with a number that it can pass, it lies in 0..{largest:g}{hint}")
 
 
 def with_failures(evaluation: Evaluation, conditions: Sequence[Condition]) -> Evaluation:

@@ -6,7 +6,6 @@ import torch
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from rankmixup.files import read_npz
 from rankmixup.metrics.uncertainty import MISCALIBRATED, over_seeds
 from rankmixup.ops import confidence
 from rankmixup.reports.evaluation import Evaluation, Metrics, evaluate_scores
@@ -75,13 +74,11 @@ def _mean(values: list[float]) -> str:
 def demo_figures(results: dict[str, list[StoredRun]], output: Path) -> list[Path]:
     """Reliability diagrams, and confidence against lambda; as PNG and SVG."""
     tests = {name: [run.predictions("test") for run in stored] for name, stored in results.items()}
-    mixed = {name: [read_npz(run.predictions_path("mixed"), "logits", "lam") for run in stored] for name, stored in results.items()}
+    mixed = {name: [each for run in stored if (each := run.mixed_predictions) is not None] for name, stored in results.items()}
     pooled = {
-        name: (
-            confidence(torch.cat([torch.from_numpy(arrays["logits"]) for arrays in parts])),
-            torch.cat([torch.from_numpy(arrays["lam"]) for arrays in parts]),
-        )
+        name: (confidence(torch.cat([each.logits for each in parts])), torch.cat([each.lam for each in parts]))
         for name, parts in mixed.items()
+        if parts
     }
     raw = {name: torch.cat([scores.probs.amax(dim=1) for scores in runs]).mean().item() for name, runs in tests.items()}
     output.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup.errors import require
-from rankmixup.files import read_json
 from rankmixup.runs import Scores, StoredRun
 
 if TYPE_CHECKING:
@@ -51,18 +50,13 @@ class ReportEntry:
 
 def run_protocol(stored: StoredRun) -> dict[str, Any]:
     """What a run directory says of itself: configuration, sizes and hashes of its splits, selection, versions."""
-    splits, environment = ((read_json(path) if (path := stored.path / name).is_file() else {}) for name in ("splits.json", "env.json"))
-    selection = stored.result["selection"]
+    selection, splits, environment = stored.result.selection, stored.splits, stored.environment
     return {
         "run": stored.run.id,
         **stored.run.to_dict(),
-        "selection": f"{selection['rule']} on validation, epoch {selection['epoch']}",
-        "splits": {
-            name: f"{part['size']:,} samples, sha256 {part['sha256'][:12]}"
-            for name in ("train", "val", "test")
-            if (part := splits.get(name)) is not None
-        },
-        "python": environment.get("python"),
-        "platform": environment.get("platform"),
-        "versions": environment.get("packages", {}),
+        "selection": f"{selection.rule} on validation, epoch {selection.epoch}",
+        "splits": {name: f"{part.size:,} samples, sha256 {part.sha256[:12]}" for name, part in (splits.parts if splits else {}).items()},
+        "python": environment and environment.python,
+        "platform": environment and environment.platform,
+        "versions": environment.packages if environment else {},
     }

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankmixup import random
-from rankmixup.errors import require
+from rankmixup.errors import require, require_whole, shown
 from rankmixup.metrics.calibration import check_num_bins
 from rankmixup.metrics.ood import OODKind
+from rankmixup.metrics.resampling import check_replicates
 from rankmixup.metrics.uncertainty import metric_uncertainty
+from rankmixup.ops import as_tensor
 from rankmixup.posthoc import CALIBRATORS, Calibrator, TemperatureScaling
 from rankmixup.reports.ood import detect_all
 from rankmixup.runs import Scores
@@ -118,6 +120,10 @@ def evaluate(
     >>> report.value("accuracy")
     0.5
     """
+    require(
+        calibrate_on is None or (isinstance(calibrate_on, tuple | list) and len(calibrate_on) == 2), "calibrate_on must be (logits, labels)"
+    )
+    require(ood is None or isinstance(ood, Mapping), f"ood must name scores, as in {{'svhn': logits}}, got {shown(ood)}")
     return evaluate_scores(
         _scores(logits, target, from_logits),
         None if calibrate_on is None else _scores(*calibrate_on, from_logits),
@@ -125,7 +131,7 @@ def evaluate(
         calibrate_with=calibrate_with,
         objective=objective,
         # Labels of samples of no class have no meaning and are never looked at.
-        ood={name: _scores(each, torch.zeros(len(each), dtype=torch.long), from_logits) for name, each in (ood or {}).items()},
+        ood={name: _unlabelled(each, from_logits) for name, each in (ood or {}).items()},
         score=score,
         num_bins=num_bins,
         replicates=replicates,
@@ -133,8 +139,13 @@ def evaluate(
     )
 
 
+def _unlabelled(scores: Array, from_logits: bool) -> Scores:
+    scores = as_tensor("scores", scores)
+    return Scores(scores, torch.zeros(scores.shape[:1], dtype=torch.long, device=scores.device), from_logits)
+
+
 def _scores(scores: Array, target: Array, from_logits: bool) -> Scores:
-    return Scores(torch.as_tensor(scores), torch.as_tensor(target), from_logits)
+    return Scores(as_tensor("scores", scores), as_tensor("labels", target), from_logits)
 
 
 def evaluate_scores(
@@ -153,8 +164,9 @@ def evaluate_scores(
     protocol: Protocol = "paper",
 ) -> Evaluation:
     """As `evaluate`, for scores that know what they are."""
-    require(replicates >= 1, f"replicates must be at least 1, got {replicates}")
+    check_replicates(replicates)
     check_num_bins(num_bins)
+    seed = require_whole("seed", seed)
     classes = test.scores.shape[1]
     calibrated, calibration = None, None
     if held_out is not None:
@@ -192,7 +204,7 @@ def metric_entries(scores: Scores, *, num_bins: int = 15, replicates: int = 1000
 def _calibrator(name: str, objective: Objective, num_bins: int) -> Calibrator:
     kind = CALIBRATORS[name]
     if issubclass(kind, TemperatureScaling):
-        return kind(objective, num_bins)
+        return kind(objective, num_bins=num_bins)
     require(objective == "nll", f"objective must be 'nll' for any calibrator but temperature, got {objective!r} for {name!r}")
     calibrator = kind()
     calibrator.num_bins = num_bins

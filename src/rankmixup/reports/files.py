@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from rankmixup.errors import InvalidInput, require
-from rankmixup.files import read_npz, write_atomic, write_json
+from rankmixup.files import write_atomic, write_json
 from rankmixup.reports.entry import ReportEntry, run_protocol
 from rankmixup.reports.evaluation import KEYS, Evaluation, FileKind, Metrics
 from rankmixup.reports.export import Cell, DataTable, to_csv, to_latex, to_markdown
@@ -49,10 +47,7 @@ def write_page(path: Path, evaluations: Sequence[Evaluation], runs: Sequence[Sto
 def _entry(evaluation: Evaluation, run: StoredRun | None) -> ReportEntry:
     if evaluation.test is None:
         raise InvalidInput(f"a page must be made from an evaluation that holds its scores, {evaluation.source!r} does not")
-    mixed = None
-    if run is not None and run.predictions_path("mixed").is_file():
-        arrays = read_npz(run.predictions_path("mixed"), "logits", "lam")
-        mixed = torch.from_numpy(arrays["logits"]), torch.from_numpy(arrays["lam"])
+    mixed = None if run is None else run.mixed_predictions
     return ReportEntry(
         evaluation.source,
         evaluation,
@@ -60,7 +55,7 @@ def _entry(evaluation: Evaluation, run: StoredRun | None) -> ReportEntry:
         evaluation.calibrated,
         class_names=evaluation.test.class_names,
         protocol={} if run is None else run_protocol(run),
-        mixed=mixed,
+        mixed=None if mixed is None else (mixed.logits, mixed.lam),
         ood=evaluation.ood_scores,
     )
 
@@ -112,4 +107,4 @@ def _for_people(evaluation: Evaluation) -> DataTable:
 
 
 def _write_text(path: Path, text: str) -> None:
-    write_atomic(path, (text.rstrip("\n") + "\n").encode())
+    write_atomic(path, (text.rstrip("\n") + "\n").encode(errors="backslashreplace"))

@@ -28,7 +28,7 @@ def write_report(entries: Sequence[ReportEntry], path: str | Path, *, title: str
     require(path.parent.is_dir(), f"{path} must be in a folder that exists, {path.parent} does not")
     page = render_report(entries, title=title, num_bins=num_bins)
     try:
-        write_atomic(path, page.encode())
+        write_atomic(path, page.encode(errors="backslashreplace"))
     except OSError as error:
         raise InvalidInput(f"{path} must be a file that can be written ({error.strerror})") from error
     return path

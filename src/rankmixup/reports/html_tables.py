@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from rankmixup.metrics.classwise import class_gaps
+from rankmixup.metrics.ood import FPR95_RULE
 from rankmixup.reports.entry import ReportEntry
 from rankmixup.reports.evaluation import KEYS
 from rankmixup.reports.export import Cell, DataTable
@@ -153,7 +154,7 @@ def ood_table(entries: Sequence[ReportEntry]) -> DataTable | None:
     return DataTable(
         ["model", "unknown set", "samples", "score", *(part for key in keys for part in (title(key), "95 % interval"))],
         rows,
-        "Detection of unknown samples",
+        f"Detection of unknown samples; FPR at 95 %: {FPR95_RULE}",
     )
 
 

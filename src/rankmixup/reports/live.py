@@ -13,6 +13,7 @@ from rich.text import Text
 from rankmixup.experiments import Cell, Event, Experiment
 from rankmixup.reports.tables import TITLES, plain_table
 from rankmixup.runs import Run, StoredRun
+from rankmixup.runs.records import Metrics
 
 __all__ = ["LiveTable", "follow"]
 
@@ -38,7 +39,7 @@ class LiveTable:
         self.parts = [(experiment, cells) for experiment, cells in parts if cells]
         self.events: Counter[str] = Counter()
         self.working: set[Run] = set()
-        self.results: dict[Run, dict[str, float]] = {}
+        self.results: dict[Run, Metrics] = {}
         self._live: Live | None = None
         self._began = time.monotonic()
 
@@ -59,7 +60,7 @@ class LiveTable:
         self.events[event.kind] += 1
         (self.working.add if event.kind == "started" else self.working.discard)(run)
         if event.kind == "finished":
-            self.results[run] = StoredRun.locate(self.runs, run).result["metrics"]["test"]
+            self.results[run] = StoredRun.locate(self.runs, run).result.metrics["test"]
         if self._live is None and event.kind != "started":
             self.console.print(self._line(event), highlight=False, markup=False, soft_wrap=True)
 

@@ -45,7 +45,7 @@ def ood_entries(known: Scores, unknown: Scores, score: OODKind, *, replicates: i
 def ood_bootstrap(
     inside: Float[Tensor, " N"], outside: Float[Tensor, " M"], replicates: int, rng: torch.Generator
 ) -> dict[str, Float[Tensor, " R"]]:
-    """AUROC, both areas under precision-recall and FPR at 95 % for `replicates` resamples of either set, each on its own.
+    """The metrics of `ood_detection` for `replicates` resamples of either set, each on its own.
 
     All follow from how many samples of either set a resample has at each distinct score.
     """
@@ -69,7 +69,7 @@ def _from_counts(inside: Tensor, outside: Tensor) -> dict[str, Tensor]:
     kept, let_in = inside.cumsum(1), outside.cumsum(1)  # at or below each score
     known, unknown = kept[:, -1:], let_in[:, -1:]
     above, raised = known - kept + inside, unknown - let_in + outside  # at or above each score
-    threshold = (20 * kept >= 19 * known).to(torch.uint8).argmax(dim=1, keepdim=True)  # the first to keep 95 %
+    threshold = (20 * kept >= 19 * known).to(torch.uint8).argmax(dim=1, keepdim=True)  # the lowest that accepts at least 95 %
     return {
         "auroc": (outside * (kept - inside / 2)).sum(1) / (known * unknown).squeeze(1),
         "aupr_in": (inside * kept / (kept + let_in).clamp(min=1)).sum(1) / known.squeeze(1),

@@ -47,7 +47,7 @@ PARTS_READING = (
 
 
 def scorecard_view(card: Scorecard) -> RenderableType:
-    """For a terminal: each experiment, then the claims."""
+    """For a terminal: each experiment, then the claims, then runs that could not be read."""
     parts: list[RenderableType] = []
     for key in card.titles:
         for table in map(_narrower, experiment_tables(card, key)):
@@ -58,7 +58,7 @@ def scorecard_view(card: Scorecard) -> RenderableType:
         parts += [Text(READING), Text()]
     if card.claims:
         parts += [Text("Claims of the paper", style="bold"), rich_table(claims_table(card)), Text(), Text(CLAIMS_READING)]
-    return Group(*parts)
+    return Group(*parts, *(Text(f"damaged: {reason}") for reason in card.damaged.values()))
 
 
 def _narrower(table: DataTable) -> DataTable:
@@ -189,6 +189,8 @@ def summary_line(card: Scorecard) -> str:
     hours = card.seconds / 3600
     machine = f" ({'; '.join(card.machines)})" if card.machines else ""
     line = f"Scale {card.scale}: {card.runs_done} of {card.runs_wanted} runs done, {hours:.1f} hours of training in all{machine}."
+    if card.damaged:
+        line += f" {len(card.damaged)} of them could not be read or not wholly."
     if card.scale != "paper":
         line += " A verdict at this scale is about a small network on few images; of the paper's own settings it says nothing."
     return line

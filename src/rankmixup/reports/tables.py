@@ -8,6 +8,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from rankmixup.errors import one_line
+from rankmixup.metrics.ood import FPR95_RULE
 from rankmixup.reports.comparison import ComparisonReport
 from rankmixup.reports.evaluation import KEYS, Evaluation
 from rankmixup.runs.listing import EpochFigures, RunListing
@@ -133,6 +135,7 @@ def ood_table(ood: Mapping[str, Mapping[str, Any]]) -> RenderableType:
         parts += [Text(f"\n{title}", style="bold"), table]
         if shared := found.get("shared_classes"):
             parts += [Text(f"Not all unknown: the network was trained on classes of the same names, {', '.join(shared)}.")]
+    parts += [Text(f"\nFPR at 95 %: {FPR95_RULE}.")]
     return Group(*parts)
 
 
@@ -184,7 +187,7 @@ def runs_table(listed: RunListing) -> RenderableType:
     parts: list[RenderableType] = [table, Text("best, last: accuracy and ECE of validation in the selected and the last epoch, %.")]
     if not listed.runs:
         parts = [Text("No runs.")]
-    return Group(*parts, *(Text(f"broken: {reason}") for reason in listed.broken.values()))
+    return Group(*parts, *(Text(f"broken: {one_line(reason)}") for reason in listed.broken.values()))
 
 
 def _epoch_cell(figures: EpochFigures | None) -> str:
@@ -203,7 +206,7 @@ def listing(kind: str, summaries: dict[str, str]) -> Table:
 
 def to_text(table: RenderableType, width: int = 110) -> str:
     """A table as plain text."""
-    console = Console(width=width, no_color=True, highlight=False)
+    console = Console(width=width, no_color=True, highlight=False, markup=False, emoji=False)
     with console.capture() as capture:
         console.print(table)
     return capture.get().rstrip()

@@ -3,6 +3,7 @@
 from rankmixup.runs.optimisation import Optimisation
 from rankmixup.runs.provenance import sources
 from rankmixup.runs.recipes import RECIPES, Constant, Recipe, recipe_for, with_field
+from rankmixup.runs.records import RunResult
 from rankmixup.runs.run import Run
 from rankmixup.runs.scores import Scores
 from rankmixup.runs.store import StoredRun, environment
@@ -13,6 +14,7 @@ __all__ = [
     "Optimisation",
     "Recipe",
     "Run",
+    "RunResult",
     "Scores",
     "StoredRun",
     "environment",

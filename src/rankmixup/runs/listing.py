@@ -4,7 +4,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import InvalidInput, one_line, require
+from rankmixup.runs.records import EpochRecord
 from rankmixup.runs.store import RunState, StoredRun
 
 __all__ = ["EpochFigures", "RunListing", "RunSummary", "list_runs"]
@@ -51,21 +52,25 @@ class RunListing:
 
 def list_runs(root: Path) -> RunListing:
     """Every folder below `root` but hidden ones."""
-    require(root.is_dir(), f"runs must be a folder, {root} is none")
+    try:
+        require(root.is_dir(), f"runs must be a folder, {root} is none")
+        paths = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+    except OSError as error:
+        raise InvalidInput(f"runs must be a folder that can be read, {root} is none ({error.strerror})") from error
     runs, broken = [], {}
-    for path in sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")):
+    for path in paths:
         try:
             runs.append(_summary(StoredRun.open(path)))
         except (InvalidInput, OSError) as error:
-            broken[path.name] = str(error)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:  # JSON, but of another kind
-            broken[path.name] = f"{path} must be a run directory, but its log.jsonl is none of a run ({type(error).__name__}: {error})"
+            broken[one_line(path.name)] = str(error)
     return RunListing(tuple(sorted(runs, key=lambda run: (run.data, run.model, run.method, run.seed, run.id))), broken)
 
 
 def _summary(stored: StoredRun) -> RunSummary:
     run = stored.run
     require(stored.path.name == run.id, f"{stored.path} must be named {run.id}, the id of the run that its run.json describes")
+    if stored.finished:
+        stored.result  # noqa: B018 - raises if it is damaged
     epochs = [_figures(record) for record in stored.history]
     return RunSummary(
         id=run.id,
@@ -81,9 +86,9 @@ def _summary(stored: StoredRun) -> RunSummary:
     )
 
 
-def _figures(record: dict[str, Any]) -> EpochFigures:
-    val = record["val"]
-    return EpochFigures(record["epoch"], val["accuracy"], val["nll"], val["ece"], record.get("ranking", {}).get("tau"))
+def _figures(record: EpochRecord) -> EpochFigures:
+    accuracy, nll, ece = (record.val[key] for key in ("accuracy", "nll", "ece"))
+    return EpochFigures(record.epoch, accuracy, nll, ece, record.ranking.get("tau"))
 
 
 def _best(epochs: list[EpochFigures], selection: str) -> EpochFigures | None:

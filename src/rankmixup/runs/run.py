@@ -5,7 +5,7 @@ from typing import Literal
 
 from rankmixup.config import Configured
 from rankmixup.data import DataSource, parse_source
-from rankmixup.errors import require
+from rankmixup.errors import require, shown
 from rankmixup.methods import Method
 from rankmixup.models import leaves_variant_open, resolve_model
 from rankmixup.runs.optimisation import Optimisation
@@ -51,11 +51,11 @@ class Run(Configured):
         selection: Selection = "accuracy",
     ) -> None:
         data = parse_source(data) if isinstance(data, str) else data
-        require(isinstance(data, DataSource), f"data must be a data set or the name of one, got {data!r}")
+        require(isinstance(data, DataSource), f"data must be a data set or the name of one, got {shown(data)}")
         recipe = recipe_for(data)
         method = recipe.build_method(method) if isinstance(method, str) else method
-        require(isinstance(method, Method), f"method must be a method or the name of one, got {method!r}")
-        require(isinstance(model, str), f"model must be the name of a network, got {model!r}")
+        require(isinstance(method, Method), f"method must be a method or the name of one, got {shown(method)}")
+        require(isinstance(model, str), f"model must be the name of a network, got {shown(model)}")
         resolved = {
             "method": method,
             "data": data,

@@ -1,16 +1,21 @@
 """Scores of a set of samples: logits or probabilities, and the labels they belong to."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require
 from rankmixup.files import write_npz
 from rankmixup.metrics.inputs import check_scores
+from rankmixup.ops import as_tensor
+from rankmixup.runs.score_csv import class_indices
 from rankmixup.runs.score_files import ScoreFile, read_score_file
 
 __all__ = ["Scores"]
@@ -53,27 +58,27 @@ class Scores:
         return self.scores.double().softmax(dim=1) if self.from_logits else self.scores.double()
 
     @classmethod
-    def read(cls, path: Path, kind: str | None = None) -> "Scores":
+    def read(cls, path: Path, kind: str | None = None, *, label_column: str | None = None, columns: Sequence[str] = ()) -> "Scores":
         """From an npz, pt, safetensors or csv file, in float64.
 
-        An array named `logits` or `probs` says what it holds; `kind` says it where there is no name and must not contradict one.
+        An array named `logits` or `probs` says what it holds; `kind` says it where there is no name and must not contradict one. Labels are
+        class indices, or names of classes where the file has these. `label_column` and `columns` name the column of labels and those of the
+        classes in a csv file whose header does not make them plain (see docs/score-files.md).
         """
-        file = read_score_file(path, kind)
+        file = read_score_file(path, kind, label_column=label_column, columns=columns)
         labels = file.labels
         if labels is None:
             raise InvalidInput(f"{path} must hold an array 'labels', it holds {file.kind!r} alone")
-        if labels.ndim == 2 and labels.shape == file.scores.shape:
-            raise InvalidInput(
-                f"{path}: labels must be class indices [N], got shape {list(labels.shape)}; argmax(1) makes them of one-hot labels"
-            )
-        if not np.issubdtype(labels.dtype, np.integer):
-            raise InvalidInput(f"{path}: labels must be class indices, got {labels.dtype}")
-        return cls._checked(path, file, torch.from_numpy(labels.astype(np.int64)))
+        if labels.dtype.kind in "US" and labels.ndim == 1:
+            labels = _indices_of_names(path, labels, file.class_names)
+        return cls._checked(path, file, as_tensor(f"{path}: labels", labels))
 
     @classmethod
-    def read_unlabelled(cls, path: Path, kind: str | None = None) -> "Scores":
+    def read_unlabelled(
+        cls, path: Path, kind: str | None = None, *, label_column: str | None = None, columns: Sequence[str] = ()
+    ) -> "Scores":
         """As `read`, of samples that belong to no class, such as out-of-distribution ones: labels are not needed, and all are 0."""
-        file = read_score_file(path, kind, labelled=False)
+        file = read_score_file(path, kind, labelled=False, label_column=label_column, columns=columns)
         return cls._checked(path, file, torch.zeros(file.scores.shape[:1], dtype=torch.int64))
 
     @classmethod
@@ -91,3 +96,12 @@ class Scores:
         if self.class_names is not None:
             more["class_names"] = np.array(self.class_names)
         write_npz(path, **{kind: self.scores.cpu().numpy(), "labels": self.labels.cpu().numpy(), **more})
+
+
+def _indices_of_names(path: Path, labels: NDArray[Any], class_names: tuple[str, ...] | None) -> NDArray[np.int64]:
+    try:
+        return class_indices(
+            np.char.decode(labels, "utf-8", "replace").tolist() if labels.dtype.kind == "S" else labels.tolist(), class_names
+        )
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from None

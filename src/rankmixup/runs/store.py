@@ -1,27 +1,25 @@
 """The directory of a run: what it is, how far it got, and what came of it."""
 
-import contextlib
-import fcntl
-import json
 import os
 import platform
-import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal
 
-from rankmixup.errors import InvalidInput, RunBusy
-from rankmixup.files import append_line, read_json, write_atomic, write_json
+import numpy as np
+from numpy.typing import NDArray
+
+from rankmixup.errors import InvalidInput, require, shown
+from rankmixup.files import append_line, parse_json, read_json, read_npz, readable, write_atomic, write_json, write_npz
+from rankmixup.runs.lock import hold_lock, is_locked
 from rankmixup.runs.provenance import flat
+from rankmixup.runs.records import Environment, EpochRecord, MixedPredictions, RunResult, Splits
 from rankmixup.runs.run import Run
 from rankmixup.runs.scores import Scores
 
 __all__ = ["RunState", "StoredRun", "environment"]
 
 RunState = Literal["running", "finished", "interrupted"]
-
-_ATTEMPTS = 10
-"""How often a lock is asked for before it counts as taken: who only looks at the state of a run holds it for a moment."""
 
 
 class StoredRun:
@@ -35,13 +33,15 @@ class StoredRun:
     def locate(cls, root: str | os.PathLike[str], run: Run) -> "StoredRun":
         """The directory of `run` below `root`, whether or not it exists; refused if something else is there."""
         path = Path(root) / run.id
-        if cls(path, run).created:
-            stored = cls.open(path)
-            if stored.run != run:
-                raise InvalidInput(f"{path} must hold run {run.id}, but its run.json describes another configuration")
-            return stored
-        if path.is_dir() and any(path.iterdir()):
-            raise InvalidInput(f"{path} must be a run directory or empty, but it has files and no run.json")
+        try:
+            if cls(path, run).created:
+                stored = cls.open(path)
+                require(stored.run == run, f"{path} must hold run {run.id}, but its run.json describes another configuration")
+                return stored
+            foreign = path.is_dir() and any(path.iterdir())
+        except OSError as error:
+            raise InvalidInput(f"{path} must be a path that can be read ({error.strerror})") from error
+        require(not foreign, f"{path} must be a run directory or empty, but it has files and no run.json")
         return cls(path, run)
 
     @property
@@ -56,7 +56,7 @@ class StoredRun:
                 folder.mkdir(parents=True, exist_ok=True)
             write_json(self.path / "run.json", self.run.to_dict())
         except OSError as error:
-            raise InvalidInput(f"{self.path} must be a directory that can be written to ({error})") from error
+            raise InvalidInput(f"{self.path} must be a folder that can be written to ({error.strerror})") from error
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "StoredRun":
@@ -64,7 +64,11 @@ class StoredRun:
         path = Path(path)
         if not (path / "run.json").is_file():
             raise InvalidInput(f"{path} must be a run directory, but it has no run.json")
-        return cls(path, Run.from_dict(read_json(path / "run.json")))
+        described = read_json(path / "run.json")
+        try:
+            return cls(path, Run.from_dict(described))
+        except InvalidInput as error:
+            raise InvalidInput(f"{path / 'run.json'} must describe a run: {error}") from error
 
     def refuse_changes(self, run: Run) -> None:
         """Raise `InvalidInput` with every field in which `run` differs from this one."""
@@ -73,35 +77,16 @@ class StoredRun:
         if changes:
             raise InvalidInput(f"run {self.path} cannot change: {', '.join(changes)}")
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep every other process from training this run; the system forgets the lock with the process."""
-        with (self.path / "lock").open("a") as file:
-            # A worker process that outlives this one must not keep its lock.
-            os.register_at_fork(after_in_child=file.close)
-            for attempt in range(_ATTEMPTS):
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if attempt == _ATTEMPTS - 1:
-                        raise RunBusy(f"run {self.path} must be trained by one process at a time, and another one trains it") from None
-                    time.sleep(0.1)
-            yield
+    def locked(self) -> AbstractContextManager[None]:
+        """Keep every other process from training this run, see `hold_lock`."""
+        return hold_lock(self.path)
 
     @property
     def state(self) -> RunState:
         """How the run stands."""
         if self.finished:
             return "finished"
-        try:
-            with (self.path / "lock").open() as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return "running"
-        except FileNotFoundError:
-            pass
-        return "interrupted"
+        return "running" if is_locked(self.path) else "interrupted"
 
     @property
     def finished(self) -> bool:
@@ -109,13 +94,28 @@ class StoredRun:
         return (self.path / "result.json").exists()
 
     @property
-    def result(self) -> dict[str, Any]:
+    def result(self) -> RunResult:
         """What result.json holds."""
-        if not self.finished:
-            raise InvalidInput(
-                f"run {self.path} must be finished to have a result; continue it with 'rankmixup train --resume {self.path}'"
-            )
-        return read_json(self.path / "result.json")
+        path = self.path / "result.json"
+        require(
+            self.finished,
+            f"run {self.path} must be finished to have a result; continue it with 'rankmixup train --resume {self.path}'",
+        )
+        result = RunResult.from_dict(read_json(path), str(path))
+        require(result.id == self.run.id, f"{path} must be of run {self.run.id}, it is of run {shown(result.id)}")
+        return result
+
+    @property
+    def splits(self) -> Splits | None:
+        """What splits.json holds, None without one."""
+        path = self.path / "splits.json"
+        return Splits.from_dict(read_json(path), str(path)) if path.exists() else None
+
+    @property
+    def environment(self) -> Environment | None:
+        """What env.json holds, None without one."""
+        path = self.path / "env.json"
+        return Environment.from_dict(read_json(path), str(path)) if path.exists() else None
 
     @property
     def checkpoints(self) -> Path:
@@ -126,35 +126,65 @@ class StoredRun:
         """Where the scores of a split are."""
         return self.path / "predictions" / f"{split}.npz"
 
+    def write_predictions(self, split: str, **arrays: NDArray[Any]) -> None:
+        """Store arrays, with the id of this run among them."""
+        write_npz(self.predictions_path(split), run=np.array(self.run.id), **arrays)
+
+    def read_predictions(self, split: str, *names: str) -> dict[str, NDArray[Any]]:
+        """Arrays that `write_predictions` of this very run has stored."""
+        path = self.predictions_path(split)
+        arrays = read_npz(path, *names, optional=("run",))
+        if "run" not in arrays:
+            why = "which older versions did not write; train the run again, in another folder (--runs)"
+            raise InvalidInput(f"{path} must hold the id of its run in an array 'run', {why}")
+        owner = arrays["run"].tolist() if arrays["run"].size == 1 else arrays["run"]
+        require(isinstance(owner, str) and owner == self.run.id, f"{path} must be of run {self.run.id}, it is of run {shown(owner)}")
+        return arrays
+
     def predictions(self, split: str) -> Scores:
         """Stored scores of `val` or `test`, of the selected epoch."""
         self.result  # noqa: B018 - raises for a run without any
+        self.read_predictions(split)  # raises for those of another run
         return Scores.read(self.predictions_path(split))
 
-    def log(self, record: dict[str, Any]) -> None:
-        """Append one epoch to log.jsonl."""
-        append_line(self.path / "log.jsonl", record)
+    def unknown_predictions(self, name: str) -> Scores | None:
+        """Stored scores of the out-of-distribution set `name`, None without any."""
+        path = self.predictions_path(f"ood-{name}")
+        if not path.exists():
+            return None
+        self.read_predictions(f"ood-{name}")
+        return Scores.read_unlabelled(path)
 
     @property
-    def history(self) -> list[dict[str, Any]]:
-        """The records of log.jsonl, one for each epoch; a line that a crash cut short is left out."""
-        path = self.path / "log.jsonl"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return [json.loads(line) for line in lines if _epoch_of(line) < float("inf")]
+    def mixed_predictions(self) -> MixedPredictions | None:
+        """Stored scores of mixed test samples, None without any."""
+        path = self.predictions_path("mixed")
+        return MixedPredictions.from_arrays(self.read_predictions("mixed", "logits", "lam"), str(path)) if path.exists() else None
+
+    def log(self, record: EpochRecord) -> None:
+        """Append one epoch to log.jsonl."""
+        append_line(self._log, record.to_dict())
+
+    @property
+    def history(self) -> list[EpochRecord]:
+        """The records of log.jsonl, one for each epoch."""
+        names = ((line, f"{self._log}, line {number}") for number, line in enumerate(self._log_lines(), start=1))
+        return [EpochRecord.from_dict(parse_json(line, name), name) for line, name in names]
 
     def trim_log(self, epochs: int) -> None:
         """Forget what was logged after `epochs` epochs: a resumed run logs it again."""
-        path = self.path / "log.jsonl"
-        if path.exists():
-            lines = [line for line in path.read_text().splitlines() if _epoch_of(line) <= epochs]
-            write_atomic(path, "".join(line + "\n" for line in lines).encode())
+        kept = [line for line, record in zip(self._log_lines(), self.history, strict=True) if record.epoch <= epochs]
+        if self._log.exists():
+            write_atomic(self._log, b"".join(line + b"\n" for line in kept))
 
+    @property
+    def _log(self) -> Path:
+        return self.path / "log.jsonl"
 
-def _epoch_of(line: str) -> float:
-    try:
-        return float(json.loads(line)["epoch"])
-    except (ValueError, KeyError, TypeError):
-        return float("inf")  # a line that a crash cut short belongs to no finished epoch
+    def _log_lines(self) -> list[bytes]:
+        # What follows the last newline was cut short by a crash, and belongs to no finished epoch.
+        with readable(self._log):
+            return self._log.read_bytes().split(b"\n")[:-1] if self._log.exists() else []
 
 
 def environment() -> dict[str, Any]:

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from statistics import mean
-from typing import Any
 
 from rankmixup.methods import Method
+from rankmixup.runs.records import EpochRecord
 
 __all__ = ["advice"]
 
-History = Sequence[dict[str, Any]]
-"""Records of log.jsonl, one for each epoch."""
+History = Sequence[EpochRecord]
+"""One for each epoch."""
 
 _EPOCHS = 5
 """How many epochs must agree."""
@@ -31,7 +31,7 @@ def _underconfident(history: History, method: Method) -> str | None:
     if len(history) < 2 * _EPOCHS:
         return None
     before, last = history[-2 * _EPOCHS : -_EPOCHS], history[-_EPOCHS:]
-    ue, oe = ([mean(record["val"][key] for record in part) for part in (before, last)] for key in ("ue", "oe"))
+    ue, oe = ([mean(record.val[key] for record in part) for part in (before, last)] for key in ("ue", "oe"))
     if ue[1] > max(_LARGE_UE, 1.5 * ue[0], oe[1]) and oe[1] < oe[0]:
         return (
             f"validation UE rises ({100 * ue[0]:.1f} % to {100 * ue[1]:.1f} %, means of {_EPOCHS} epochs) while OE falls: {method.name} "
@@ -43,7 +43,7 @@ def _underconfident(history: History, method: Method) -> str | None:
 def _diverging(history: History, method: Method) -> str | None:
     if len(history) < 3:
         return None
-    *before, last_but_one, last = (record["val"]["nll"] for record in history)
+    *before, last_but_one, last = (record.val["nll"] for record in history)
     bound = max(before[0], 3 * min(before))
     if min(last_but_one, last) > bound:
         return f"validation NLL is {last:.3g}, but {before[0]:.3g} after the first epoch and {min(before):.3g} at best; try a smaller lr"
@@ -69,5 +69,5 @@ def _margin_out_of_reach(history: History, method: Method) -> str | None:
 
 def _ranking(history: History, key: str) -> list[float]:
     """A diagnostic of the last epochs, as far as it is there."""
-    values = [record.get("ranking", {}).get(key) for record in history[-_EPOCHS:]]
+    values = [record.ranking.get(key) for record in history[-_EPOCHS:]]
     return [value for value in values if value is not None]

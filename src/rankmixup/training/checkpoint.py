@@ -11,24 +11,26 @@ from typing import Any, Literal
 
 import torch
 
-from rankmixup.errors import WorkFailed
+from rankmixup.errors import WorkFailed, require, shown
 from rankmixup.files import write_atomic
 
 __all__ = ["Checkpoints", "load_best", "load_checkpoint"]
 
 Kind = Literal["step", "best"]
 
+SCHEMA = 2
+"""Of the content of a file; 1 had neither this number nor the id of the run."""
 _NAME = re.compile(r"(?P<kind>step|best)-(?P<position>\d{8,})-(?P<digest>[0-9a-f]{12})\.pt")
 
 
 class Checkpoints:
     """The folder of a run's checkpoints: the last two states that training can go on from, and the best weights up to each.
 
-    A file is named by the number of steps taken and by the beginning of the SHA-256 of its own content.
+    A file is named by the number of steps taken and by the beginning of the SHA-256 of its own content, which says whose it is.
     """
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, folder: Path, run: str):
+        self.folder, self.run = folder, run
         self._kept: list[set[str]] = []
         self._best: dict[str, Any] = {}
 
@@ -39,15 +41,19 @@ class Checkpoints:
         """
         if best and best["epoch"] != self._best.get("epoch"):
             described = {name: value for name, value in best.items() if name != "model"}
-            self._best = {**described, "file": _write(self.folder, "best", position, best)}
-        name = _write(self.folder, "step", position, {**state, "best": self._best})
+            self._best = {**described, "file": self._write("best", position, best)}
+        name = self._write("step", position, {**state, "best": self._best})
         self._kept = [*self._kept, _files(name, self._best)][-2:]
         for path in self.folder.iterdir():
-            if _NAME.search(path.name) and path.name not in set().union(*self._kept):
+            # A folder of such a name is not ours, and in nobody's way.
+            if _NAME.search(path.name) and path.is_file() and path.name not in set().union(*self._kept):
                 path.unlink()
 
     def newest(self) -> tuple[Path | None, list[str]]:
-        """The newest checkpoint that can be read, None if there is none at all, and what is wrong with newer ones."""
+        """The newest checkpoint that can be read, None if there is none at all, and what is wrong with newer ones.
+
+        One of another run or version is no damage to get around: it is refused, before the next save would remove it.
+        """
         complaints: list[str] = []
         for path in _named(self.folder, "step"):
             try:
@@ -62,25 +68,39 @@ class Checkpoints:
 
     def load(self, path: Path) -> dict[str, Any]:
         """The state in `path`, whose best weights can be read too; the next checkpoint is kept beside this one."""
-        state = load_checkpoint(path)
+        state = load_checkpoint(path, self.run)
         best = state.get("best")
-        if not isinstance(best, dict):
-            raise WorkFailed(f"checkpoint {path} is not one of ours: it holds {sorted(map(str, state))}")
+        if not isinstance(best, dict) or (best and not _describes_best(best)):
+            raise WorkFailed(f"checkpoint {path} is not one of ours: it does not describe the best epoch")
         if best:
-            load_checkpoint(self.folder / best["file"])
+            load_checkpoint(self.folder / best["file"], self.run)
         self._best, self._kept = best, [_files(path.name, best)]
         return state
 
+    def _write(self, kind: Kind, position: int, state: Mapping[str, Any]) -> str:
+        buffer = io.BytesIO()
+        torch.save({"schema": SCHEMA, "run": self.run, **state}, buffer)
+        name = f"{kind}-{position:08d}-{hashlib.sha256(buffer.getbuffer()).hexdigest()[:12]}.pt"
+        path = self.folder / name
+        try:
+            write_atomic(path, buffer.getbuffer())
+        except OSError as error:
+            raise WorkFailed(f"checkpoint {path} could not be written ({error.strerror}); the one before it is untouched") from error
+        return name
 
-def load_best(folder: Path) -> dict[str, Any]:
-    """The weights of the selected epoch of a finished run, by name."""
+
+def load_best(folder: Path, run: str) -> dict[str, Any]:
+    """The weights of the selected epoch of the finished run with the id `run`, by name."""
     for path in _named(folder, "best"):
-        return load_checkpoint(path)["model"]
+        weights = load_checkpoint(path, run).get("model")
+        if not isinstance(weights, dict):
+            raise WorkFailed(f"checkpoint {path} is not one of ours: it holds no weights")
+        return weights
     raise WorkFailed(f"{folder} has no checkpoint of the best epoch")
 
 
-def load_checkpoint(path: Path) -> dict[str, Any]:
-    """The tensors and plain values of one file, which must be what was written under its name."""
+def load_checkpoint(path: Path, run: str) -> dict[str, Any]:
+    """The tensors and plain values of one file, which must be what the run with the id `run` wrote under its name."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -97,7 +117,21 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise WorkFailed(f"checkpoint {path} is not one of ours: it holds more than tensors and plain values") from error
     if not isinstance(state, dict):
         raise WorkFailed(f"checkpoint {path} is not one of ours: it holds a {type(state).__name__}")
+    schema, owner = state.get("schema", 1), state.get("run")
+    require(
+        isinstance(schema, int) and schema == SCHEMA,
+        f"checkpoint {path} must have the format {SCHEMA} that this version reads, it has format {shown(schema)}; "
+        "finish the run with the version that began it, or train it again in another folder (--runs)",
+    )
+    require(isinstance(owner, str) and owner == run, f"checkpoint {path} must be of run {run}, it is of run {shown(owner)}")
     return state
+
+
+def _describes_best(best: Mapping[str, Any]) -> bool:
+    val = best.get("val")
+    if not isinstance(val, dict) or not isinstance(best.get("file"), str) or not isinstance(best.get("epoch"), int):
+        return False
+    return all(isinstance(val.get(rule), float) for rule in ("accuracy", "nll"))
 
 
 def _files(name: str, best: Mapping[str, Any]) -> set[str]:
@@ -108,14 +142,3 @@ def _named(folder: Path, kind: Kind) -> list[Path]:
     """Files of one kind, the newest first."""
     found = [(match, path) for path in folder.glob(f"{kind}-*.pt") if (match := _NAME.fullmatch(path.name))]
     return [path for match, path in sorted(found, key=lambda pair: (int(pair[0]["position"]), pair[1].name), reverse=True)]
-
-
-def _write(folder: Path, kind: Kind, position: int, state: Mapping[str, Any]) -> str:
-    buffer = io.BytesIO()
-    torch.save(dict(state), buffer)
-    name = f"{kind}-{position:08d}-{hashlib.sha256(buffer.getbuffer()).hexdigest()[:12]}.pt"
-    try:
-        write_atomic(folder / name, buffer.getbuffer())
-    except OSError as error:
-        raise WorkFailed(f"checkpoint {folder / name} could not be written ({error.strerror}); the one before it is untouched") from error
-    return name

@@ -1,11 +1,13 @@
 """What the first process writes down of every epoch, and whom it tells."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lightning_fabric.loggers.logger import Logger
 
 from rankmixup.runs import Run, StoredRun
+from rankmixup.runs.records import EpochRecord
 from rankmixup.training.advice import advice
 from rankmixup.training.loggers import figures, open_loggers, write_csv
 from rankmixup.training.progress import Watcher
@@ -29,7 +31,7 @@ class Journal(Watcher):
     def start(self, run: Run, epochs_done: int, steps: int) -> None:
         self._run, self._history = run, self._store.history
         if self._history:
-            write_csv(self._store.path / "metrics.csv", self._history)
+            self._write_csv()
         self._loggers = open_loggers(self._asked, self._store, epochs_done)
         self._watcher.start(run, epochs_done, steps)
 
@@ -37,16 +39,20 @@ class Journal(Watcher):
         self._watcher.step(epochs_done, steps_done, loss)
 
     def epoch(self, record: Mapping[str, Any]) -> None:
-        for sentence in advice([*self._history, dict(record)], self._run.method):
+        found = EpochRecord.from_dict(dict(record), "the record of an epoch")
+        for sentence in advice([*self._history, found], self._run.method):
             self.warn(sentence)
-        complete = {**record, "warnings": self._warnings}
+        complete = dataclasses.replace(found, warnings=tuple(self._warnings))
         self._history.append(complete)
         self._warnings = []
         self._store.log(complete)
-        write_csv(self._store.path / "metrics.csv", self._history)
+        self._write_csv()
         for logger in self._loggers:
-            logger.log_metrics(figures(record), step=record["epoch"])
-        self._watcher.epoch(complete)
+            logger.log_metrics(figures(record), step=found.epoch)
+        self._watcher.epoch(complete.to_dict())
+
+    def _write_csv(self) -> None:
+        write_csv(self._store.path / "metrics.csv", [record.to_dict() for record in self._history])
 
     def stop(self) -> None:
         finished = len(self._history) == self._run.optimisation.epochs

@@ -10,6 +10,7 @@ from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from rankmixup.data import Dataset
 from rankmixup.data.overlap import check_held_out, overlap_sentence, shared_images
+from rankmixup.errors import require, shown
 from rankmixup.files import write_json
 from rankmixup.hardware import Accelerator, Hardware, Strategy
 from rankmixup.runs import Run, StoredRun, environment
@@ -20,6 +21,7 @@ from rankmixup.training.loggers import check_loggers
 from rankmixup.training.memory import keep_freed_memory
 from rankmixup.training.processes import ask_first, speaking_once
 from rankmixup.training.progress import Watcher
+from rankmixup.training.settings import settings_restored
 from rankmixup.training.signals import Signals
 from rankmixup.training.trainer import Trainer
 
@@ -41,13 +43,18 @@ def train(
     checkpoint_every: str = "1min",
     loggers: Sequence[str | Logger] = (),
     watcher: Watcher | None = None,
+    keep_memory: bool = True,
 ) -> StoredRun:
     """Train `run`, or finish it if it was interrupted, or do nothing if it is finished; its directory is `runs/<id>`.
 
     `data_root` is where data sets are on disk, and where `download` puts them; `workers` processes decode image files for each
     device. See `Hardware` for the devices. `checkpoint_every` is a number of steps or minutes, as in "200steps" or "5min"; the end of
     training is always saved. A first SIGINT or SIGTERM saves the run and raises `Interrupted`.
+
+    Settings of torch and signal handlers are put back at the end. What cannot be is that training on a CPU has the C library keep
+    freed memory for the rest of the process, see `keep_freed_memory`; `keep_memory=False` leaves it as it is, for slower steps.
     """
+    require(isinstance(run, Run), f"run must be a rankmixup.Run, got {shown(run)}")
     store = StoredRun.locate(runs, run)
     if not store.finished:
         check_loggers(loggers)
@@ -56,6 +63,8 @@ def train(
 
         def work(fabric: Fabric) -> None:
             with speaking_once(fabric), contextlib.ExitStack() as until_done:
+                if keep_memory and fabric.device.type == "cpu":
+                    keep_freed_memory()
                 dataset = _load(fabric, run, root, download)
                 signals = Signals()
                 trainer = Trainer(fabric, store, dataset, every=every, signals=signals, workers=workers, compile=compile)
@@ -67,13 +76,12 @@ def train(
                 until_done.enter_context(signals)
                 _train(trainer, first or Watcher())
 
-        build_fabric(hardware, run.optimisation).launch(work)
+        with settings_restored():
+            build_fabric(hardware, run.optimisation).launch(work)
     return store
 
 
 def _load(fabric: Fabric, run: Run, root: Path | None, download: bool) -> Dataset:
-    if fabric.device.type == "cpu":
-        keep_freed_memory()
     # The first process fetches and decodes what the others then find.
     with fabric.rank_zero_first():
         dataset = run.data.load(root, download=download)

@@ -2,20 +2,19 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
 
 from rankmixup import random
-from rankmixup.data import DataSource, View
+from rankmixup.data import DataSource
 from rankmixup.data.base import resolve_root
 from rankmixup.data.overlap import shared_classes
-from rankmixup.errors import require
-from rankmixup.files import read_json, read_npz, write_npz
+from rankmixup.errors import InvalidInput, require
 from rankmixup.models import build_model
 from rankmixup.runs import Scores, StoredRun
+from rankmixup.runs.records import Splits
 from rankmixup.training.checkpoint import load_best
 from rankmixup.training.predict import predict
 
@@ -49,35 +48,29 @@ def predict_unknown(
     """
     require(name == Path(name).name and name not in ("", ".", ".."), f"the name of a data set must be one of a file, got {name!r}")
     stored.result  # noqa: B018 - raises for a run that is not finished
-    path = stored.predictions_path(f"ood-{name}")
-    splits = read_json(stored.path / "splits.json")
-    if not _is_of(path, source):
+    file, splits = f"ood-{name}", stored.splits
+    if splits is None:
+        raise InvalidInput(f"{stored.path} must have the splits.json that training wrote, it has none")
+    if not stored.predictions_path(file).exists() or str(stored.read_predictions(file, "source")["source"]) != source.content_hash():
         if download:
             source.download(resolve_root(data_root))
         split, class_names = source.outside(data_root)
         fabric = Fabric(accelerator=accelerator, devices=1)
         model = _network(stored, splits).to(fabric.device)
-        logits = predict(fabric, model, split, _view(splits), workers=workers)
+        logits = predict(fabric, model, split, splits.view, workers=workers)
         texts = {"source": np.array(source.content_hash()), "of_classes": np.array(class_names, dtype=np.str_)}
-        write_npz(path, logits=logits.numpy(), index=split.source.numpy(), **texts)
-    others = [str(other) for other in read_npz(path, "of_classes")["of_classes"]]
-    return UnknownSamples(Scores.read_unlabelled(path), tuple(shared_classes(splits["class_names"], others)))
+        stored.write_predictions(file, logits=logits.numpy(), index=split.source.numpy(), **texts)
+    others = [str(other) for other in np.atleast_1d(stored.read_predictions(file, "of_classes")["of_classes"])]
+    scores = stored.unknown_predictions(name)
+    assert scores is not None
+    return UnknownSamples(scores, tuple(shared_classes(splits.class_names, others)))
 
 
-def _is_of(path: Path, source: DataSource) -> bool:
-    return path.exists() and str(read_npz(path, "source")["source"]) == source.content_hash()
-
-
-def _view(splits: dict[str, Any]) -> View:
-    fields = splits["view"]
-    return View(**{**fields, "mean": tuple(fields["mean"]), "std": tuple(fields["std"])})
-
-
-def _network(stored: StoredRun, splits: dict[str, Any]) -> torch.nn.Module:
-    view = _view(splits)
-    sizes = {"num_classes": len(splits["class_names"]), "image_size": view.image_size, "in_channels": view.in_channels}
+def _network(stored: StoredRun, splits: Splits) -> torch.nn.Module:
+    view = splits.view
+    sizes = {"num_classes": len(splits.class_names), "image_size": view.image_size, "in_channels": view.in_channels}
     # The weights that it begins with are of no account, but must not be drawn from the caller's generator.
     with random.global_seed(stored.run.seed, "weights"):
         model = build_model(stored.run.model, **sizes)
-    model.load_state_dict(load_best(stored.checkpoints))
+    model.load_state_dict(load_best(stored.checkpoints, stored.run.id))
     return model

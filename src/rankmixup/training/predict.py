@@ -7,11 +7,12 @@ from jaxtyping import Float
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from rankmixup.data import Split, View, evaluation_batches
+from rankmixup.data import Dataset, Split, View, evaluation_batches
 from rankmixup.metrics.ranking import fold_lambda
 from rankmixup.random import stream
+from rankmixup.runs import Scores, StoredRun
 
-__all__ = ["predict", "predict_mixed", "predict_mixes"]
+__all__ = ["predict", "predict_mixed", "predict_mixes", "store_predictions"]
 
 
 def predict(fabric: Fabric, model: nn.Module, split: Split, view: View, *, workers: int | None = None) -> Float[Tensor, "N K"]:
@@ -43,6 +44,17 @@ def predict_mixes(
     inputs, other_inputs = (_inputs(fabric, split, view, workers) for split in (own, others))
     weights = lam[fabric.global_rank :: fabric.world_size].to(fabric.device)
     return _forwarded(fabric, model, _mixes(inputs, other_inputs, weights), len(lam))
+
+
+def store_predictions(fabric: Fabric, model: nn.Module, dataset: Dataset, store: StoredRun, *, workers: int | None = None) -> None:
+    """Forward validation and test samples, and mixes of test samples; the first process writes their logits."""
+    for name, split in (("val", dataset.val), ("test", dataset.test)):
+        scores = Scores(predict(fabric, model, split, dataset.view, workers=workers), split.y)
+        if fabric.is_global_zero:
+            store.write_predictions(name, logits=scores.scores.numpy(), labels=scores.labels.numpy(), index=split.source.numpy())
+    logits, lam = predict_mixed(fabric, model, dataset.test, dataset.view, store.run.seed, workers=workers)
+    if fabric.is_global_zero:
+        store.write_predictions("mixed", logits=logits.numpy(), lam=lam.numpy())
 
 
 def _inputs(fabric: Fabric, split: Split, view: View, workers: int | None) -> Iterator[Tensor]:

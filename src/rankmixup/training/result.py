@@ -1,13 +1,22 @@
 """What a finished run says of itself, computed from its stored logits alone."""
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from rankmixup.metrics import all_metrics
 from rankmixup.posthoc import TemperatureScaling
 from rankmixup.runs import Scores
+from rankmixup.runs.run import Selection
 
-__all__ = ["summarise"]
+__all__ = ["improves", "summarise"]
+
+
+def improves(val: Mapping[str, Any], best: Mapping[str, Any] | None, rule: Selection) -> bool:
+    """Whether an epoch with these validation metrics is selected over the best one so far, if there is any."""
+    if rule == "last" or best is None:
+        return True
+    return val[rule] > best[rule] if rule == "accuracy" else val[rule] < best[rule]
 
 
 def summarise(val: Scores, test: Scores) -> dict[str, Any]:

@@ -5,7 +5,6 @@ import math
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from rankmixup import methods, random
 from rankmixup.data import Dataset, steps_per_epoch, training_batches
 from rankmixup.data.order import epoch_size
 from rankmixup.errors import Interrupted, WorkFailed
-from rankmixup.files import write_json, write_npz
+from rankmixup.files import write_json
 from rankmixup.metrics import all_metrics
 from rankmixup.models import build_model
 from rankmixup.runs import Scores, StoredRun
@@ -25,12 +24,12 @@ from rankmixup.training.diagnostics import ranking_diagnostics
 from rankmixup.training.every import Every
 from rankmixup.training.fabric import set_up
 from rankmixup.training.optimisation import learning_rate
-from rankmixup.training.predict import predict, predict_mixed
+from rankmixup.training.predict import predict, store_predictions
 from rankmixup.training.processes import agree, ask_first, gather
 from rankmixup.training.progress import Watcher
-from rankmixup.training.result import summarise
+from rankmixup.training.result import improves, summarise
 from rankmixup.training.signals import Signals, requeue
-from rankmixup.training.state import load_model_state, load_training_state, model_state, training_state
+from rankmixup.training.state import PROGRESS, check_progress, load_model_state, load_training_state, model_state, training_state
 from rankmixup.training.update import update
 from rankmixup.types import Batch
 
@@ -75,7 +74,7 @@ class Trainer:
         self.step, self.optimiser = set_up(fabric, self.model, self.objective, recipe, compile=compile)
         self.samples = epoch_size(dataset, run.data.sampling)
         self.steps = steps_per_epoch(dataset, recipe.batch_size, sampling=run.data.sampling, world_size=fabric.world_size)
-        self.checkpoints = Checkpoints(store.checkpoints)
+        self.checkpoints = Checkpoints(store.checkpoints, run.id)
         self.epoch, self.steps_done, self.position, self.seconds = 0, 0, 0, 0.0
         self.terms: dict[str, list[Tensor]] = defaultdict(list)
         self.best: dict[str, Any] = {}
@@ -141,7 +140,7 @@ class Trainer:
         self.epoch, self.steps_done, self._looked_up = self.epoch + 1, 0, 0
         self.terms.clear()
         self._count_time()
-        if self._improves(val):
+        if improves(val, self.best.get("val"), run.selection):
             self.best = {"epoch": self.epoch, "val": val, "model": {name: value.clone() for name, value in model_state(self.model).items()}}
         watcher.epoch({"epoch": self.epoch, "train": figures, "val": val, "ranking": ranking, "lr": lr, "seconds": self.seconds})
 
@@ -189,10 +188,20 @@ class Trainer:
         if complaints and self.fabric.is_global_zero:
             watcher.warn(f"{'; '.join(complaints)}; going on from {path.name}, the one before")
         state = self.checkpoints.load(path)
+        try:
+            check_progress(state, self.run.optimisation.epochs, self.steps)
+            self._restore(state)
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise WorkFailed(f"checkpoint {path} does not fit its run ({type(error).__name__}: {error})") from error
+        before, now = len(state["processes"]), self.fabric.world_size
+        if before != now and self.fabric.is_global_zero:
+            watcher.warn(f"run {self.store.path} goes on with {now} processes instead of {before}: not bit for bit as before")
+
+    def _restore(self, state: dict[str, Any]) -> None:
         load_training_state(self.fabric, self.model, self.optimiser, state)
-        self.epoch, self.steps_done, self.position, self.seconds = (state[name] for name in _PROGRESS)
+        self.epoch, self.steps_done, self.position, self.seconds = (state[name] for name in PROGRESS)
         self.best = state["best"]
-        processes, rank, now = state["processes"], self.fabric.global_rank, self.fabric.world_size
+        processes, rank = state["processes"], self.fabric.global_rank
         known = rank < len(processes)
         own = processes[rank if known else 0]
         self.objective.load_state_dict(own["objective"])
@@ -201,8 +210,6 @@ class Trainer:
             self._generators = own["generators"]
         else:
             self.objective.draw_from(random.stream(self.run.seed, "mixing", rank, self.epoch, self.steps_done))
-        if len(processes) != now and self.fabric.is_global_zero:
-            watcher.warn(f"run {self.store.path} goes on with {now} processes instead of {len(processes)}: not bit for bit as before")
 
     def _save(self) -> None:
         self._count_time()
@@ -214,7 +221,7 @@ class Trainer:
         state = {
             **training_state(self.fabric, self.model, self.optimiser),
             "processes": gather(self.fabric, own),
-            **{name: getattr(self, name) for name in _PROGRESS},
+            **{name: getattr(self, name) for name in PROGRESS},
         }
         ask_first(self.fabric, lambda: self._write(state))
         self._saved = time.monotonic()
@@ -226,30 +233,15 @@ class Trainer:
                 raise WorkFailed(f"{name} of the network must stay finite, which it is not in {where}; {_KEPT}")
         self.checkpoints.save(self.position, state, self.best)
 
-    def _improves(self, val: Mapping[str, Any]) -> bool:
-        rule = self.run.selection
-        if rule == "last" or not self.best:
-            return True
-        best = self.best["val"][rule]
-        return val[rule] > best if rule == "accuracy" else val[rule] < best
-
     def finish(self) -> None:
         """Store the logits of the selected epoch, and what follows from them."""
-        load_model_state(self.model, load_best(self.store.checkpoints))
-        view, test = self.dataset.view, self.dataset.test
-        for name, split in (("val", self.dataset.val), ("test", test)):
-            scores = Scores(predict(self.fabric, self.model, split, view, workers=self.workers), split.y)
-            if self.fabric.is_global_zero:
-                scores.write(self.store.predictions_path(name), index=split.source.numpy())
-        logits, lam = predict_mixed(self.fabric, self.model, test, view, self.run.seed, workers=self.workers)
+        load_model_state(self.model, load_best(self.store.checkpoints, self.run.id))
+        store_predictions(self.fabric, self.model, self.dataset, self.store, workers=self.workers)
         if self.fabric.is_global_zero:
-            write_npz(self.store.predictions_path("mixed"), logits=logits.numpy(), lam=lam.numpy())
             result = summarise(*(Scores.read(self.store.predictions_path(name)) for name in ("val", "test")))
             selection = {"rule": self.run.selection, "epoch": self.best["epoch"]}
             head = {"id": self.run.id, "state": "finished", "protocol": self.run.data.protocol, "selection": selection}
             write_json(self.store.path / "result.json", {**head, **result, "seconds": self.seconds})
 
 
-_PROGRESS = ("epoch", "steps_done", "position", "seconds")
-"""Attributes that a checkpoint holds as they are."""
 _KEPT = "the last checkpoint was saved before; try a smaller lr"

@@ -4,6 +4,7 @@ from lightning_fabric import Fabric
 from lightning_fabric.wrappers import _FabricModule, _FabricOptimizer
 from torch import Tensor
 
+from rankmixup.errors import WorkFailed
 from rankmixup.runs import Optimisation
 from rankmixup.types import Batch
 
@@ -30,7 +31,13 @@ def update(
             figures[name] = share * value + figures.get(name, 0.0)
     if recipe.clip > 0:
         fabric.clip_gradients(step, optimiser, max_norm=recipe.clip, error_if_nonfinite=False)
-    optimiser.step()
+    try:
+        optimiser.step()
+    except RuntimeError as error:
+        if "without overflow" not in str(error):
+            raise
+        lr = optimiser.param_groups[0]["lr"]
+        raise WorkFailed(f"lr and weight_decay must be numbers of float32, got {lr:g} and {recipe.weight_decay:g}") from error
     return figures
 
 

@@ -1,0 +1,172 @@
+"""Names and paths of any kind are printed as they are; whatever goes wrong is one sentence and a status."""
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from rankmixup.cli.main import main
+from rankmixup.cli.output import make_folder, require_writable
+from rankmixup.errors import InvalidInput
+from rankmixup.reports.tables import listing, to_text
+
+LOGITS, LABELS = np.array([[2.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 1.0, 0.5], [4.0, 0.0, 0.0]]), np.array([0, 1, 2, 0])
+FEW = ["--replicates", "5"]
+ODD = os.fsdecode(b"a[/b]:bug:\n\x1b[31m\xff.npz")
+SHOWN = "a[/b]:bug:\\n\\x1b[31m\\udcff.npz"
+
+
+@pytest.fixture
+def odd(tmp_path, monkeypatch) -> str:
+    """A file of scores in the current folder whose name holds brackets, colons, a line break, a control sequence and a byte of no UTF-8."""
+    monkeypatch.chdir(tmp_path)
+    Path("a[").mkdir()
+    for name, step in ((ODD, 1), ("same.npz", 1), ("plain.npz", -1)):
+        with Path(name).open("wb") as file:
+            np.savez(file, logits=LOGITS[::step], labels=LABELS[::step])
+    return ODD
+
+
+def test_every_command_prints_odd_names_as_they_are(odd, capsys):
+    for arguments in (
+        ["evaluate", odd, "--calibrate-on", odd, "--ood", odd],
+        ["compare", odd, "same.npz"],
+        ["ood", "plain.npz", "--ood", f"{odd}=plain.npz"],
+    ):
+        assert main([*arguments, *FEW]) == 0
+        out = capsys.readouterr().out
+        assert SHOWN.removeprefix("a[/") in out.replace("\n", "").replace(" ", "")
+        assert "\x1b" not in out
+    assert main(["evaluate", odd, *FEW, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["source"] == SHOWN
+    assert main(["compare", odd, "plain.npz"]) == 2
+    assert f"error: plain.npz and {SHOWN} must have the same labels" in capsys.readouterr().err
+
+
+def test_odd_names_are_written(odd, capsys):
+    class_names = np.array(["\ud800", "b\nc", "[/d]"])
+    np.savez("named.npz", logits=LOGITS, labels=LABELS, class_names=class_names)
+    assert main(["evaluate", odd, "--csv", odd + ".csv", "--latex", odd + ".tex", *FEW]) == 0
+    assert SHOWN in Path(odd + ".csv").read_text()
+    capsys.readouterr()
+    assert main(["report", odd, "named.npz", "-o", odd + ".html", *FEW]) == 0
+    assert capsys.readouterr().out == f"Report: {SHOWN}.html\n"
+    assert SHOWN in Path(odd + ".html").read_text()
+
+
+def test_runs_and_values_of_a_run_are_printed_as_they_are(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    flags = ["--model", "mlp", "--epochs", "1", "--data.train-size", "50"]
+    assert main(["train", "ce", *flags, "--runs", "m[/x]:bug:"]) == 0
+    assert "Run: m[/x]:bug:/" in capsys.readouterr().out
+    assert main(["train", "ce", "--model", "timm/[/x]", "--show"]) == 0
+    assert "timm/[/x]" in capsys.readouterr().out
+    (tmp_path / "m[" / "x]:bug:" / "two\nlines").mkdir()
+    assert main(["runs", "--runs", "m[/x]:bug:"]) == 0
+    assert "two\\nlines must be a run directory" in " ".join(capsys.readouterr().out.split())
+
+
+def test_tables_as_text_take_brackets_for_themselves():
+    assert "[/b] of [N, K] :bug:" in to_text(listing("methods", {"a[/b]": "[/b] of [N, K] :bug:"}))
+
+
+@pytest.mark.parametrize("command", ["evaluate", "report", "compare", "ood"])
+def test_paths_that_are_too_long_are_refused_in_one_sentence(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    np.savez("a.npz", logits=LOGITS, labels=LABELS)
+    long = 5000 * "x" + ".npz"
+    requests = {
+        "evaluate": (
+            *(["evaluate", long], ["evaluate", "a.npz", "--calibrate-on", long], ["evaluate", "a.npz", "--html", long]),
+            *(["evaluate", "a.npz", "--csv", 250 * "x"], ["evaluate", "a.npz", "--latex", f"{long}/a"]),
+        ),
+        "report": (["report", long], ["report", "a.npz", "-o", long]),
+        "compare": (["compare", "a.npz", long],),
+        "ood": (["ood", "a.npz", "--ood", long],),
+    }
+    for arguments in requests[command]:
+        assert main([*arguments, *FEW]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("error: ")
+        assert "xxx" in error
+        assert len(error) < 1100
+        assert error.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_outputs_are_refused_before_the_work(tmp_path, monkeypatch):
+    with pytest.raises(InvalidInput, match=r"must be in a folder that exists, .*missing does not"):
+        require_writable(None, tmp_path / "missing" / "a.html")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(InvalidInput, match=f"must be in a folder that can be written to, {tmp_path} cannot"):
+        require_writable(tmp_path / "a.html")
+    with pytest.raises(InvalidInput, match="write must be a folder that can be written to, got"):
+        make_folder("write", tmp_path)
+
+
+def test_a_reproduction_asks_for_its_output_first(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    arguments = ["reproduce", "table5", "--scale", "quick", "--runs", str(tmp_path / "runs"), "--write", str(tmp_path / "file" / "x")]
+    assert main(arguments) == 2
+    assert "write must be a folder that can be written to" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "runs/x"), 1, "error: runs/x cannot be used (No space left on device)\n"),
+        (PermissionError(errno.EACCES, "Permission denied", b"runs/\xff"), 2, "error: runs/\\udcff cannot be used (Permission denied)\n"),
+        (OSError("of another kind"), 1, "error: of another kind\n"),
+        (MemoryError("unable to allocate"), 1, "error: there must be more memory for this (unable to allocate)\n"),
+        (RuntimeError("[...] can't allocate memory: [...]"), 1, "error: there must be more memory for this ([...] can't allocate memory"),
+        (RecursionError("too deep"), 1, "error: what is read must not be nested so deeply (too deep)\n"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), 1, "error: 'utf-8' codec can't decode byte 0xff"),
+        (InvalidInput("one\ntwo" + 10**6 * "x"), 2, "error: one\\ntwoxxx"),
+        (BrokenPipeError(), 1, ""),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_what_files_and_machines_do_is_one_sentence(error, status, message, monkeypatch, capsys):
+    def run(argv):
+        raise error
+
+    monkeypatch.setattr("rankmixup.cli.list_command.run", run)
+    assert main(["list", "methods"]) == status
+    said = capsys.readouterr().err
+    assert said.startswith(message)
+    assert len(said) < 1100
+    assert said.count("\n") == bool(message)
+    if message:
+        with pytest.raises(type(error)):
+            main(["list", "methods", "--debug"])
+
+
+@pytest.mark.parametrize("error", [KeyError("a mistake"), RuntimeError("shapes do not match"), TypeError()])
+def test_mistakes_of_the_program_are_not_hidden(error, monkeypatch):
+    def run(argv):
+        raise error
+
+    monkeypatch.setattr("rankmixup.cli.list_command.run", run)
+    with pytest.raises(type(error)):
+        main(["list", "methods"])
+
+
+def test_max_gib_limits_what_is_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("RANKMIXUP_MAX_GIB", "1")  # restored afterwards
+    torch.save({"logits": torch.from_numpy(LOGITS), "labels": torch.from_numpy(LABELS)}, tmp_path / "a.pt")
+    for arguments in (["--max-gib", "1e-9"], ["--max-gib=1e-9"]):
+        assert main(["evaluate", str(tmp_path / "a.pt"), *arguments, *FEW]) == 2
+        assert "must be at most 1e-09 GiB; allow more with --max-gib" in capsys.readouterr().err
+    assert main(["--max-gib", "1", "evaluate", str(tmp_path / "a.pt"), *FEW]) == 0
+    assert os.environ["RANKMIXUP_MAX_GIB"] == "1"
+    for wrong in ("0", "-1", "nan", "inf", "much"):
+        assert main(["runs", f"--max-gib={wrong}"]) == 2
+        assert f"--max-gib must be a positive number, got '{wrong}'" in capsys.readouterr().err
+    assert main(["runs", "--max-gib"]) == 2
+    assert main(["--help"]) == 0
+    assert "--max-gib N" in capsys.readouterr().out

@@ -25,7 +25,7 @@ from rankmixup.metrics.resampling import (
     plain_cuts,
 )
 from rankmixup.metrics.rows import check_num_bins
-from rankmixup.metrics.ties import confidence_odds, last_of_ties
+from rankmixup.metrics.ties import confidence_odds, last_of_ties, tie_key
 from rankmixup.ops import as_tensor
 
 __all__ = ["Bootstrap", "Samples", "bootstrap", "ranked_values", "read_samples", "sorted_samples"]
@@ -105,6 +105,7 @@ def sorted_samples(
     confidence = confidence.detach().cpu().double()
     log_odds = confidence_odds(confidence) if log_odds is None else log_odds.detach().cpu()
     order = torch.from_numpy(np.argsort(log_odds.numpy()))  # torch's sort takes several times the memory
+    log_odds = tie_key(log_odds)  # half as large
     last = last_of_ties(log_odds[order])
     del log_odds
     confidence, right = confidence[order], correct.detach().cpu().bool()[order]
@@ -201,7 +202,7 @@ class _Sums:
         self.centre = {key: column.double().mean() for key, column in samples.means.items()}
         self.means = torch.zeros(replicates, len(samples.means), dtype=torch.float64)
 
-    def block(self, start: int, end: int) -> Callable[..., None]:
+    def block(self, start: int, end: int) -> Callable[[slice, Tensor], None]:
         """What adds the weights of some replicates of a block."""
         samples, place = self.samples, slice(start, end)
         gap = (samples.confidence[place] - samples.right[place].byte()).float()

@@ -96,7 +96,7 @@ class Rows:
 
     @cached_property
     def log_odds(self) -> Float[Tensor, " n"]:
-        """Log p / (1 - p) of the confidence p: orders predictions as p does, also where p rounds to 1."""
+        """Log-odds log(p / (1 - p)) of the confidence p: they order predictions as p does, also where p rounds to 1."""
         if self.from_logits:
             odds = -self._others_sum.log()
             rows = (self._others_sum < 1e-300).nonzero().squeeze(1)  # almost or altogether underflowed

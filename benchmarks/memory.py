@@ -1,0 +1,48 @@
+"""What `rm.evaluate` adds to the memory that a process holds, scores included: each case in a process of its own."""
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+from benchmarks.timing import line
+
+CASES = {(5_000_000, 10): 600.0, (200, 100_000): 1000.0}
+"""Samples and classes of float32 logits, and the most megabytes that evaluating them may take; of the first, three times their size."""
+REPLICATES = 10
+"""They are drawn block by block: what they take does not grow with their number."""
+
+
+def main() -> list[str]:
+    lines = []
+    for (samples, classes), limit in CASES.items():
+        command = [sys.executable, "-m", "benchmarks.memory", str(samples), str(classes)]
+        found = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        lines.append(
+            line(f"MB for rm.evaluate of {samples:,} x {classes:,} float32 logits of {4e-6 * samples * classes:.0f} MB", found, limit)
+        )
+    return lines
+
+
+def measure(samples: int, classes: int) -> float:
+    """Megabytes at the peak above what is there without the scores."""
+    import rankmixup as rm
+    from rankmixup import random
+
+    rng = random.stream(0, "benchmark")
+    warm = torch.randn(50, classes, generator=rng)
+    rm.evaluate(warm, warm.argmax(1), replicates=2)  # libraries that are loaded on first use
+    scores, target = torch.empty(samples, classes), torch.empty(samples, dtype=torch.long)
+    for part in torch.arange(samples).split(max(1, 1_000_000 // classes)):
+        scores[part] = 2 * torch.randn(len(part), classes, generator=rng)
+        target[part] = torch.multinomial(scores[part].softmax(1), 1, generator=rng).squeeze(1)
+    held = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    rm.evaluate(scores, target, replicates=REPLICATES)
+    peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return (peak - held + scores.nbytes) / 1e6
+
+
+if __name__ == "__main__":
+    print(f"{measure(int(sys.argv[1]), int(sys.argv[2])):.1f}" if len(sys.argv) == 3 else "\n".join(main()))

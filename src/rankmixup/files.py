@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import InvalidInput, one_line, require
 
 __all__ = [
     "append_line",
@@ -200,4 +200,4 @@ def _listed(names: list[str]) -> str:
 def reason(error: Exception) -> str:
     """What an error of another library says, short enough for a sentence."""
     first = next(iter(str(error).splitlines()), "").strip().rstrip(".")
-    return first[:200] or type(error).__name__
+    return one_line(first)[:200] or type(error).__name__

@@ -8,7 +8,7 @@ import torch
 
 from benchmarks.timing import line
 from rankmixup import random
-from rankmixup.metrics.uncertainty import ece_uncertainty, metric_uncertainty
+from rankmixup.evaluation.uncertainty import ece_uncertainty, metric_uncertainty
 
 N, K, REPLICATES = 10_000, 10, 1000
 LARGE = 50_000

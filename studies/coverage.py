@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from scipy import stats
 
-from rankmixup.metrics.intervals import inverted_interval
-from rankmixup.metrics.noise_floor import noise_floor
+from rankmixup.evaluation.intervals import inverted_interval
+from rankmixup.evaluation.noise_floor import noise_floor
 
 BINS, ATOMS = 15, 2
 TRUE = (0.0, 0.01, 0.02, 0.05, 0.10)
@@ -147,7 +147,7 @@ def markdown(rows: list[dict[str, object]], uniform: list[str], note: str) -> st
             "",
             f"`python -m studies.coverage` wrote this page and `coverage.csv`. {note}",
             "",
-            "The interval inverts the consistency test (`rankmixup.metrics.intervals`). It should cover the population's binned ECE in",
+            "The interval inverts the consistency test (`rankmixup.evaluation.intervals`). It should cover the population's binned ECE in",
             "92 to 98 % of draws where that is above twice the noise floor, in at least 92 % below, and reach down to 0 in at least 95 %",
             f"where it is 0. {inside} of {len(rows)} cells do.",
             "",

@@ -13,10 +13,10 @@ from pathlib import Path
 import torch
 
 from rankmixup import random
+from rankmixup.evaluation import Scores
+from rankmixup.evaluation.uncertainty import ece_uncertainty
 from rankmixup.metrics import expected_calibration_error
 from rankmixup.metrics.inputs import top_label
-from rankmixup.metrics.uncertainty import ece_uncertainty
-from rankmixup.runs import Scores
 
 TEMPERATURES = (1.0, 1.5, 2.4, 4.0)
 HEAD = "| file | logits over | N | true ECE | floor | coverage | too high | too low |"

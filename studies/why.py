@@ -14,9 +14,10 @@ from pathlib import Path
 from rich.console import Console
 
 from rankmixup.cli.work import raise_failures
-from rankmixup.experiments import EXPERIMENTS, Task, Workplace, carry_out, find_scale
+from rankmixup.evaluation.uncertainty import over_seeds
+from rankmixup.experiments import Task, Workplace, carry_out
 from rankmixup.files import write_atomic
-from rankmixup.metrics.uncertainty import over_seeds
+from rankmixup.paper import EXPERIMENTS, find_scale
 from rankmixup.reports.export import Cell, DataTable, to_markdown
 from rankmixup.reports.live import follow
 from rankmixup.runs import Run, StoredRun, with_field

@@ -9,8 +9,9 @@ import torch
 
 from rankmixup import files
 from rankmixup.errors import InvalidInput
+from rankmixup.evaluation import Scores
 from rankmixup.files import parse_json, read_json, read_npz, require_fits, write_atomic
-from rankmixup.runs import Run, Scores, StoredRun
+from rankmixup.runs import Run, StoredRun
 
 LOGITS = np.array([[2.0, 0.0], [0.0, 3.0]])
 LABELS = np.array([0, 1])

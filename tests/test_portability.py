@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import rankmixup as rm
-from tests.experiments.stored import store
+from tests.paper.stored import store
 
 EVALUATE = """
 import sys

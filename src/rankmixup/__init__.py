@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from rankmixup import data, errors, functional, methods, metrics, mixers, models, posthoc, runs, training, types
+    from rankmixup import data, errors, evaluation, functional, methods, metrics, mixers, models, posthoc, runs, training, types
+    from rankmixup.evaluation import evaluate
     from rankmixup.methods import Objective, TrainStep, objective
     from rankmixup.models import build_model
-    from rankmixup.reports import evaluate
     from rankmixup.runs import Optimisation, Run
     from rankmixup.training import train
 
@@ -22,11 +22,11 @@ _HOME = {
     "Run": "runs",
     "TrainStep": "methods",
     "build_model": "models",
-    "evaluate": "reports",
+    "evaluate": "evaluation",
     "objective": "methods",
     "train": "training",
 }
-_MODULES = ("data", "errors", "functional", "methods", "metrics", "mixers", "models", "posthoc", "runs", "training", "types")
+_MODULES = ("data", "errors", "evaluation", "functional", "methods", "metrics", "mixers", "models", "posthoc", "runs", "training", "types")
 
 __all__ = [
     "Objective",
@@ -38,6 +38,7 @@ __all__ = [
     "data",
     "errors",
     "evaluate",
+    "evaluation",
     "functional",
     "methods",
     "metrics",

@@ -10,8 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from rankmixup.errors import InvalidInput
-from rankmixup.metrics import all_metrics
-from rankmixup.runs import Scores
+from rankmixup.evaluation import Scores, all_metrics
 from studies.fuzzing.case import Difference, Verdict
 from studies.fuzzing.damage import damage
 from studies.fuzzing.oracle import agree

@@ -6,8 +6,8 @@ import pytest
 
 from rankmixup.cli.main import main
 from rankmixup.cli.sweep_command import _combinations, _divided, _sequences
-from rankmixup.experiments import EXPERIMENTS, find_scale
-from tests.experiments.stored import store
+from rankmixup.paper import EXPERIMENTS, find_scale
+from tests.paper.stored import store
 
 
 def answer(capsys, *argv):

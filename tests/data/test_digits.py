@@ -5,7 +5,7 @@ import rankmixup as rm
 from rankmixup import random
 from rankmixup.data import Digits
 from rankmixup.errors import InvalidInput
-from rankmixup.metrics import ece_noise_floor
+from rankmixup.evaluation import ece_noise_floor
 
 
 def test_splits_are_fixed_disjoint_and_stratified():

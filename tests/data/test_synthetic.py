@@ -5,7 +5,7 @@ from rankmixup import functional as F
 from rankmixup import random
 from rankmixup.data import Synthetic
 from rankmixup.errors import InvalidInput
-from rankmixup.metrics import ece_noise_floor
+from rankmixup.evaluation import ece_noise_floor
 
 
 def test_posterior_is_bayes_rule():

@@ -15,8 +15,8 @@ from rankmixup.experiments.runner import Event, attempt
 from rankmixup.experiments.workers import LOSSES, visible_gpus
 from rankmixup.methods import CrossEntropy, LabelSmoothing
 from rankmixup.runs import Optimisation, Run, StoredRun
-from tests.experiments.stored import store
 from tests.oracles import unchecked
+from tests.paper.stored import store
 
 
 def short(seed=0, epochs=1, method=None, **optimisation):

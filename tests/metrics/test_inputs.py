@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from rankmixup import functional as F
 from rankmixup import random
 from rankmixup.errors import InvalidInput
-from rankmixup.metrics import all_metrics
+from rankmixup.evaluation import all_metrics
+from rankmixup.evaluation.evaluation import evaluate
 from rankmixup.metrics.inputs import check_scores, top_label
 from rankmixup.posthoc import HistogramBinning, TemperatureScaling
-from rankmixup.reports.evaluation import evaluate
 from tests.oracles import unchecked
 
 GOOD = torch.tensor([[0.5, 0.5], [0.25, 0.75]])

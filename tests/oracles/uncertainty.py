@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from rankmixup.metrics import all_metrics
+from rankmixup.evaluation import all_metrics
 from tests.oracles.metrics import adaptive, binned
 
 

@@ -8,8 +8,8 @@ from scipy.optimize import minimize_scalar
 
 from rankmixup import functional as F
 from rankmixup.errors import InvalidInput
+from rankmixup.evaluation import Scores
 from rankmixup.posthoc import TemperatureScaling
-from rankmixup.runs import Scores
 from tests.oracles.metrics import binned
 
 

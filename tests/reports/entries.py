@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from rankmixup import random
-from rankmixup.metrics import all_metrics
+from rankmixup.evaluation import Scores, all_metrics
+from rankmixup.evaluation.evaluation import Evaluation
+from rankmixup.evaluation.registry import METRICS
 from rankmixup.reports.entry import ReportEntry
-from rankmixup.reports.evaluation import KEYS, Evaluation
-from rankmixup.runs import Scores
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -37,7 +37,7 @@ def make_scores(samples: int = 400, classes: int = 10, *, sharpness: float = 3.0
 
 def metric_entries(scores: Scores) -> dict[str, dict[str, Any] | None]:
     values = all_metrics(scores.scores, scores.labels, from_logits=scores.from_logits)
-    entries: dict[str, dict[str, Any] | None] = dict.fromkeys(KEYS)
+    entries: dict[str, dict[str, Any] | None] = dict.fromkeys(METRICS)
     for key, value in values.items():
         if value is not None:
             entries[key] = {"value": float(value), "low": 0.9 * value, "high": 1.1 * value, "floor": None, "p_value": None, "verdict": None}

@@ -10,12 +10,12 @@ from matplotlib.colors import to_rgb
 from scipy import stats
 
 from rankmixup.errors import InvalidInput
+from rankmixup.evaluation import Scores
 from rankmixup.metrics import expected_calibration_error, negative_log_likelihood, overconfidence_error, underconfidence_error
 from rankmixup.reports import figures
 from rankmixup.reports.figures.errors import temperature_curve
 from rankmixup.reports.figures.reliability import accuracy_interval, consistency_band
 from rankmixup.reports.figures.style import STYLES, label
-from rankmixup.runs import Scores
 from tests.reports.entries import HOSTILE, make_scores
 
 

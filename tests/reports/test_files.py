@@ -5,7 +5,8 @@ import torch
 
 import rankmixup as rm
 from rankmixup.errors import InvalidInput
-from rankmixup.reports.evaluation import KEYS, Evaluation
+from rankmixup.evaluation.evaluation import Evaluation
+from rankmixup.evaluation.registry import METRICS
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def test_the_suffix_says_what_is_written(report, tmp_path):
     assert rows[0] == ["source", "stage", "metric", "value", "low", "high", "floor_mean", "floor_low", "floor_high", "p_value", "verdict"]
     assert {len(row) for row in rows} == {11}
     found = {(row[1], row[2]): row for row in rows[1:]}
-    assert len(found) == 2 * len(KEYS) + 4
+    assert len(found) == 2 * len(METRICS) + 4
     assert float(found["before", "nll"][3]) == report.value("nll")
     assert float(found["after temperature", "ece"][3]) == report.value("ece", calibrated=True)
     assert float(found["ood far by entropy", "auroc"][3]) == report.ood["far"]["metrics"]["auroc"]["value"]
@@ -52,7 +53,7 @@ def test_refusals_write_nothing(report, tmp_path):
         report.save(tmp_path / "a.pdf")
     with pytest.raises(InvalidInput, match="must be in a folder that exists"):
         report.save(tmp_path / "no" / "a.html")
-    bare = Evaluation("bare", 1, 2, dict.fromkeys(KEYS))
+    bare = Evaluation("bare", 1, 2, dict.fromkeys(METRICS))
     with pytest.raises(InvalidInput, match="a page must be made from an evaluation that holds its scores, 'bare' does not"):
         bare.save(tmp_path / "a.html")
     assert list(tmp_path.iterdir()) == []

@@ -10,12 +10,13 @@ import pytest
 import torch
 
 from rankmixup.errors import InvalidInput
+from rankmixup.evaluation import Scores
 from rankmixup.files import write_json
 from rankmixup.metrics import classwise_calibration_error
 from rankmixup.reports.entry import run_protocol
 from rankmixup.reports.html import distinct, render_report, write_report
 from rankmixup.reports.html_tables import class_table, protocol_table, summary_table, verdict
-from rankmixup.runs import Run, Scores, StoredRun
+from rankmixup.runs import Run, StoredRun
 from tests.reports.entries import HOSTILE, make_entry
 from tests.runs.records import run_result, split_manifest
 

@@ -7,13 +7,13 @@ import re
 import pytest
 
 from rankmixup.errors import InvalidInput
-from rankmixup.experiments import EXPERIMENTS, find_scale
-from rankmixup.experiments.scorecard import Scorecard, scorecard
+from rankmixup.paper import EXPERIMENTS, find_scale
+from rankmixup.paper.scorecard import Scorecard, scorecard
 from rankmixup.reports.results import BEGIN, END, insert_summary, read_scorecard, results_page, summary, write_results
 from rankmixup.reports.scorecard import claims_table, experiment_tables, not_run, scorecard_view
 from rankmixup.reports.tables import to_text
 from studies.results import FOLDER, documents
-from tests.experiments.stored import store
+from tests.paper.stored import store
 
 QUICK = find_scale("quick")
 SOME = {

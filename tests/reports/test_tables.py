@@ -2,10 +2,11 @@
 
 import pytest
 
-from rankmixup.reports.comparison import ComparisonReport
+from rankmixup.evaluation.comparison import ComparisonReport
+from rankmixup.evaluation.evaluation import Evaluation
+from rankmixup.evaluation.registry import METRICS
 from rankmixup.reports.demo import demo_table
-from rankmixup.reports.evaluation import KEYS, Evaluation
-from rankmixup.reports.tables import TITLES, comparison_table, evaluation_table, shown, shown_p_value, to_text
+from rankmixup.reports.tables import comparison_table, evaluation_table, shown, shown_p_value, to_text
 
 WIDEST = {
     "value": 1.0,
@@ -18,7 +19,7 @@ WIDEST = {
 
 
 def evaluation(**changes):
-    metrics = dict.fromkeys(KEYS, WIDEST)
+    metrics = dict.fromkeys(METRICS, WIDEST)
     calibration = {
         "method": "temperature",
         "objective": "ece-grid",
@@ -51,13 +52,13 @@ def test_evaluation_table_fits_80_columns_with_the_widest_numbers():
     assert "<0.001" in row
     assert "from calibrated" in text
     assert "svhn: 26,032 unknown samples, told by max-probability" in text
-    for key in KEYS:
-        assert TITLES[key] in text
+    for key in METRICS:
+        assert METRICS[key].title in text
 
 
 def test_what_was_not_computed_is_left_out_and_what_failed_is_shown():
     metrics = {
-        **dict.fromkeys(KEYS),
+        **dict.fromkeys(METRICS),
         "nll": {**WIDEST, "value": float("inf"), "low": None, "floor": None, "p_value": None, "verdict": None},
     }
     text = to_text(evaluation_table(evaluation(metrics=metrics, calibration=None, ood={}, failed=("nll>1",))), width=80)
@@ -83,7 +84,7 @@ def test_comparison_table_fits_80_columns(metric):
 
 def test_demo_table_fits_80_columns_and_counts_seeds():
     def seeds(*verdicts):
-        entries = [{key: {**WIDEST, "verdict": verdict} for key in KEYS} for verdict in verdicts]
+        entries = [{key: {**WIDEST, "verdict": verdict} for key in METRICS} for verdict in verdicts]
         return [Evaluation("a", 1, 2, entry, {"metrics": entry}) for entry in entries]
 
     bad, good = "miscalibrated", "not distinguishable from calibrated"

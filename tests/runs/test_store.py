@@ -10,7 +10,7 @@ from rankmixup.errors import InvalidInput
 from rankmixup.files import read_npz, write_npz
 from rankmixup.runs import StoredRun
 from rankmixup.runs.records import EpochRecord
-from tests.experiments.stored import store
+from tests.paper.stored import store
 from tests.runs.records import epoch_record, run_result
 
 

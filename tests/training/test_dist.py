@@ -16,9 +16,9 @@ from torch import nn
 import rankmixup as rm
 from rankmixup.data import Dataset, Split, View, training_batches
 from rankmixup.data.order import epoch_size
+from rankmixup.evaluation import Scores, all_metrics
 from rankmixup.methods import CRL, CrossEntropy, Method, objective
-from rankmixup.metrics import all_metrics
-from rankmixup.runs import Scores, StoredRun
+from rankmixup.runs import StoredRun
 from rankmixup.testing import two_processes
 from rankmixup.training.fabric import set_up, sharding
 from rankmixup.training.state import load_training_state, training_state

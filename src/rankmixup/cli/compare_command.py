@@ -41,12 +41,12 @@ def run(argv: list[str]) -> int:
     require(twice is None, f"compare must be given each run or file once, got {twice} twice")
 
     from rankmixup.errors import unknown_name
-    from rankmixup.reports.comparison import compare_scores
-    from rankmixup.reports.evaluation import KEYS
+    from rankmixup.evaluation.comparison import compare_scores
+    from rankmixup.evaluation.registry import METRICS
     from rankmixup.reports.tables import comparison_table
 
-    if options.metric not in KEYS:
-        raise unknown_name("metric", options.metric, KEYS)
+    if options.metric not in METRICS:
+        raise unknown_name("metric", options.metric, METRICS)
     models = {one_line(str(path)): open_source(path, options).test for path in paths}
     report = compare_scores(
         models,

@@ -59,8 +59,8 @@ def run(argv: list[str]) -> int:
     options.check(options.source, options.calibrate_on, *options.ood)
     require_writable(options.html, options.latex, options.csv)
 
-    from rankmixup.reports import evaluate_scores
-    from rankmixup.reports.conditions import Condition, with_failures
+    from rankmixup.evaluation import evaluate_scores
+    from rankmixup.evaluation.conditions import Condition, with_failures
     from rankmixup.reports.tables import evaluation_table
 
     conditions = [Condition.parse(text) for text in options.fail_if]

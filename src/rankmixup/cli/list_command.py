@@ -25,7 +25,6 @@ def run(argv: list[str]) -> int:
     options = parse(List, argv, prog="rankmixup list")
 
     from rankmixup.data import DataSource
-    from rankmixup.experiments import EXPERIMENTS
     from rankmixup.methods import Method
     from rankmixup.mixers import Mixer
     from rankmixup.models import MODELS
@@ -39,6 +38,8 @@ def run(argv: list[str]) -> int:
         "data": DataSource.registry,
     }
     if options.kind == "experiments":
+        from rankmixup.paper import EXPERIMENTS
+
         summaries = {key: experiment.title for key, experiment in EXPERIMENTS.items()}
     else:
         summaries = registries[options.kind].summaries()

@@ -33,8 +33,8 @@ def run(argv: list[str]) -> int:
     options.check(options.source, *options.ood)
     require(len(options.ood) >= 1, "--ood must name at least one data set or file of scores, got none")
 
-    from rankmixup.reports.evaluation import plain
-    from rankmixup.reports.ood import detect_all
+    from rankmixup.evaluation.detection import detect_all
+    from rankmixup.evaluation.evaluation import plain
     from rankmixup.reports.tables import ood_table
 
     source = open_source(options.source, options)

@@ -38,7 +38,7 @@ def run(argv: list[str]) -> int:
     )
     require_writable(options.output)
 
-    from rankmixup.reports import evaluate_scores
+    from rankmixup.evaluation import evaluate_scores
     from rankmixup.reports.files import write_page
 
     sources = [open_source(path, options, each) for path, each in zip(options.sources, held_out, strict=True)]

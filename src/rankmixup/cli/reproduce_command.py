@@ -13,7 +13,7 @@ from rankmixup.cli.work import WorkOptions, print_estimate, raise_failures
 from rankmixup.errors import require, unknown_name
 
 if TYPE_CHECKING:
-    from rankmixup.experiments import Experiment
+    from rankmixup.paper import Experiment
 
 
 @dataclass(kw_only=True)
@@ -46,8 +46,9 @@ def run(argv: list[str]) -> int:
     options.check()
     require(options.seeds is None or options.seeds >= 1, f"seeds must be at least 1, got {options.seeds}")
 
-    from rankmixup.experiments import find_scale, tasks_for
-    from rankmixup.experiments.scorecard import scorecard
+    from rankmixup.experiments import tasks_for
+    from rankmixup.paper import find_scale
+    from rankmixup.paper.scorecard import scorecard
     from rankmixup.reports.live import follow
     from rankmixup.reports.results import write_results
     from rankmixup.reports.scorecard import scorecard_view
@@ -66,7 +67,13 @@ def run(argv: list[str]) -> int:
     if options.train:
         if scale.key == "paper":
             _require_gpu(options)
-        failed = follow(options.carry_out(tasks), console(stderr=True), options.runs, len(tasks), parts)
+        failed = follow(
+            options.carry_out(tasks),
+            console(stderr=True),
+            options.runs,
+            len(tasks),
+            [experiment.grid(cells) for experiment, cells in parts],
+        )
     card = scorecard(chosen, scale, options.runs, options.seeds)
     if options.write is not None:
         write_results(card, options.write)
@@ -80,7 +87,7 @@ def run(argv: list[str]) -> int:
 
 
 def _chosen(options: Reproduce) -> "list[Experiment]":
-    from rankmixup.experiments import EXPERIMENTS
+    from rankmixup.paper import EXPERIMENTS
 
     names = list(EXPERIMENTS) if "all" in options.experiments else list(dict.fromkeys(options.experiments))
     require(len(names) > 0, "an experiment must be named, a key from 'rankmixup list experiments' or all, got nothing")

@@ -14,7 +14,8 @@ from rankmixup.errors import InvalidInput, one_line, require
 
 if TYPE_CHECKING:
     from rankmixup.data import DataSource
-    from rankmixup.runs import Scores, StoredRun
+    from rankmixup.evaluation import Scores
+    from rankmixup.runs import StoredRun
     from rankmixup.training.ood import UnknownSamples
 
 Kind = Annotated[
@@ -46,7 +47,7 @@ class Sampling:
 
     def check(self, *files: Path | str | None) -> None:
         """Refuse what no metric can be computed with; `files` are all that are read."""
-        from rankmixup.metrics.resampling import MOST_REPLICATES
+        from rankmixup.evaluation.resampling import MOST_REPLICATES
 
         require(1 <= self.replicates <= MOST_REPLICATES, f"--replicates must be in 1..{MOST_REPLICATES}, got {self.replicates}")
         named = self.label_column is not None or bool(self.columns)
@@ -115,7 +116,8 @@ class Source:
 
 def open_source(path: Path, options: Sampling, calibrate_on: Path | None = None) -> Source:
     """A run directory with its validation and test scores, or a file of scores; `calibrate_on` goes before a run's validation scores."""
-    from rankmixup.runs import Scores, StoredRun
+    from rankmixup.evaluation import Scores
+    from rankmixup.runs import StoredRun
 
     held_out, fitted_on, stored = None, "", None
     if path.is_dir():
@@ -137,7 +139,7 @@ def read_ood(arguments: Sequence[str], options: "UnknownOptions", stored: "Store
 
     Data sets are shown to the network of the run `stored`.
     """
-    from rankmixup.runs import Scores
+    from rankmixup.evaluation import Scores
     from rankmixup.training.ood import UnknownSamples, predict_unknown
 
     found: dict[str, UnknownSamples] = {}

@@ -43,13 +43,13 @@ def run(argv: list[str]) -> int:
     options.check()
     require(options.seeds >= 1, f"seeds must be at least 1, got {options.seeds}")
 
+    from rankmixup.evaluation.registry import METRICS
     from rankmixup.experiments import Task
-    from rankmixup.metrics import METRIC_KEYS
     from rankmixup.reports.live import follow
     from rankmixup.reports.sweep import rank, sweep_table
 
-    if options.metric not in METRIC_KEYS:
-        raise unknown_name("metric", options.metric, METRIC_KEYS)
+    if options.metric not in METRICS:
+        raise unknown_name("metric", options.metric, METRICS)
     combinations = _combinations(grid, _sequences(key))
     planned = {name: [_run(key, arguments, seed) for seed in range(options.seeds)] for name, arguments in combinations.items()}
     tasks = [Task(run) for seeds in zip(*planned.values(), strict=True) for run in dict.fromkeys(seeds)]

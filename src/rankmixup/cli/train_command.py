@@ -85,7 +85,7 @@ def run(argv: list[str]) -> int:
         _show(the_run, argv[1:], options.json)
         return 0
 
-    from rankmixup.reports import evaluate_scores
+    from rankmixup.evaluation import evaluate_scores
     from rankmixup.reports.tables import evaluation_table
     from rankmixup.training import ProgressWatcher, is_first_process, train
 

@@ -14,7 +14,7 @@ from rankmixup import random
 from rankmixup.data import DataSource
 from rankmixup.data.longtail import long_tail_counts
 from rankmixup.errors import InvalidInput
-from rankmixup.experiments.base import Task
+from rankmixup.experiments.grid import Task
 from rankmixup.models import build_model
 from rankmixup.runs import Run, StoredRun
 

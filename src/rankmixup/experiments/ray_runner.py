@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rankmixup.errors import InvalidInput, WorkFailed
-from rankmixup.experiments.base import Task
+from rankmixup.experiments.grid import Task
 from rankmixup.experiments.runner import Event, Workplace, attempt
 
 __all__ = ["LOSSES", "on_ray"]

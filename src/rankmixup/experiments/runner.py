@@ -10,7 +10,7 @@ from typing import Literal
 from rankmixup.data import parse_source
 from rankmixup.data.base import resolve_root
 from rankmixup.errors import InvalidInput, RankMixupError, RunBusy
-from rankmixup.experiments.base import Task, unknown_set_name
+from rankmixup.experiments.grid import Task, unknown_set_name
 from rankmixup.hardware import Accelerator
 from rankmixup.runs import StoredRun
 from rankmixup.training import train

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 import torch
 
 from rankmixup.errors import Interrupted
-from rankmixup.experiments.base import Task
+from rankmixup.experiments.grid import Task
 from rankmixup.experiments.runner import Event, Outcome, Workplace, attempt
 
 __all__ = ["LOSSES", "on_workers", "visible_gpus"]

@@ -19,19 +19,6 @@ from rankmixup.metrics.proper import accuracy, brier_score, negative_log_likelih
 from rankmixup.metrics.ranking import confidence_by_lambda, kendall_tau, violated_mixed_pairs, violated_raw_pairs
 from rankmixup.metrics.selective import aurc, correctness_auroc, excess_aurc
 from rankmixup.metrics.smooth import smooth_calibration_error
-from rankmixup.metrics.suite import METRIC_KEYS, all_metrics
-from rankmixup.metrics.uncertainty import (
-    Comparison,
-    Interval,
-    NoiseFloor,
-    Uncertain,
-    ece_noise_floor,
-    holm,
-    mcnemar,
-    metric_uncertainty,
-    over_seeds,
-    paired_comparison,
-)
 
 if TYPE_CHECKING:
     from rankmixup.metrics.streaming import (
@@ -51,30 +38,24 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AURC",
-    "METRIC_KEYS",
     "Accuracy",
     "AdaptiveCalibrationError",
     "BrierScore",
     "ClasswiseCalibrationError",
-    "Comparison",
     "CorrectnessAUROC",
     "DebiasedCalibrationError",
     "ExcessAURC",
     "ExpectedCalibrationError",
-    "Interval",
     "KSCalibrationError",
     "LongTailMetrics",
     "MaximumCalibrationError",
     "NegativeLogLikelihood",
-    "NoiseFloor",
     "OODDetection",
     "OverconfidenceError",
     "SmoothCalibrationError",
-    "Uncertain",
     "UnderconfidenceError",
     "accuracy",
     "adaptive_calibration_error",
-    "all_metrics",
     "aurc",
     "brier_score",
     "class_groups",
@@ -82,22 +63,16 @@ __all__ = [
     "confidence_by_lambda",
     "correctness_auroc",
     "debiased_calibration_error",
-    "ece_noise_floor",
     "excess_aurc",
     "expected_calibration_error",
-    "holm",
     "kendall_tau",
     "ks_calibration_error",
     "long_tail_metrics",
     "maximum_calibration_error",
-    "mcnemar",
-    "metric_uncertainty",
     "negative_log_likelihood",
     "ood_detection",
     "ood_scores",
-    "over_seeds",
     "overconfidence_error",
-    "paired_comparison",
     "smooth_calibration_error",
     "underconfidence_error",
     "violated_mixed_pairs",

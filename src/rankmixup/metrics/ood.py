@@ -11,11 +11,9 @@ from rankmixup.metrics.inputs import over_rows
 from rankmixup.metrics.ties import tie_groups
 from rankmixup.ops import as_tensor, check_floats, check_same_device
 
-__all__ = ["FPR95_RULE", "OOD_KEYS", "OODKind", "ood_detection", "ood_scores"]
+__all__ = ["FPR95_RULE", "OODKind", "ood_detection", "ood_scores"]
 
 OODKind = Literal["entropy", "max-probability", "energy"]
-OOD_KEYS = ("auroc", "aupr_in", "aupr_out", "fpr95")
-"""What `ood_detection` gives."""
 FPR95_RULE = "share of OOD samples accepted at the lowest threshold that accepts at least 95 % of ID samples"
 """What `fpr95` is, wherever it is explained."""
 

@@ -1,5 +1,1 @@
-"""Reports: evaluations, tables and figures."""
-
-from rankmixup.reports.evaluation import Evaluation, evaluate, evaluate_scores
-
-__all__ = ["Evaluation", "evaluate", "evaluate_scores"]
+"""Reports: what was computed elsewhere as tables, figures and pages."""

@@ -6,9 +6,9 @@ import torch
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from rankmixup.metrics.uncertainty import MISCALIBRATED, over_seeds
+from rankmixup.evaluation.evaluation import Evaluation, Metrics, evaluate_scores
+from rankmixup.evaluation.uncertainty import MISCALIBRATED, over_seeds
 from rankmixup.ops import confidence
-from rankmixup.reports.evaluation import Evaluation, Metrics, evaluate_scores
 from rankmixup.reports.figures import confidence_by_lambda_figure, reliability_figure, save_figure
 from rankmixup.reports.tables import plain_table
 from rankmixup.runs import StoredRun

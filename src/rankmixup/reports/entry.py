@@ -8,10 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup.errors import require
-from rankmixup.runs import Scores, StoredRun
+from rankmixup.evaluation import Scores
+from rankmixup.runs import StoredRun
 
 if TYPE_CHECKING:
-    from rankmixup.reports.evaluation import Evaluation
+    from rankmixup.evaluation.evaluation import Evaluation
 
 __all__ = ["ReportEntry", "run_protocol"]
 

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rankmixup.errors import InvalidInput, require
+from rankmixup.evaluation.evaluation import Evaluation, FileKind, Metrics
+from rankmixup.evaluation.registry import METRICS, metric_named
 from rankmixup.files import write_atomic, write_json
 from rankmixup.reports.entry import ReportEntry, run_protocol
-from rankmixup.reports.evaluation import KEYS, Evaluation, FileKind, Metrics
 from rankmixup.reports.export import Cell, DataTable, to_csv, to_latex, to_markdown
-from rankmixup.reports.tables import TITLES, shown, shown_p_value, shown_range
+from rankmixup.reports.tables import shown, shown_p_value, shown_range
 from rankmixup.runs import StoredRun
 
 __all__ = ["write_evaluation", "write_page"]
@@ -70,7 +71,7 @@ def _for_programs(evaluation: Evaluation) -> DataTable:
     """Fractions with all their digits."""
     rows: list[list[Cell]] = []
     for stage, metrics in _stages(evaluation):
-        for key in KEYS:
+        for key in METRICS:
             entry = metrics[key]
             if entry is not None:
                 floor = entry["floor"] or {}
@@ -92,8 +93,8 @@ def _for_people(evaluation: Evaluation) -> DataTable:
     for stage, _ in stages:
         columns += [f"{name}, {stage}" if len(stages) > 1 else name for name in ("value", "95 % interval", "by chance", "p", "verdict")]
     rows: list[list[Cell]] = []
-    for key in KEYS:
-        row: list[Cell] = [TITLES[key]]
+    for key in METRICS:
+        row: list[Cell] = [metric_named(key).title]
         for _, metrics in stages:
             entry = metrics[key]
             if entry is None:

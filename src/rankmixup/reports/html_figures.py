@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rankmixup.evaluation import Scores
 from rankmixup.metrics.ood import OODKind, ood_scores
 from rankmixup.ops import confidence
 from rankmixup.reports import figures
 from rankmixup.reports.entry import ReportEntry
-from rankmixup.runs import Scores
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

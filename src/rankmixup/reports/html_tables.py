@@ -6,23 +6,17 @@ from typing import Any
 
 import torch
 
+from rankmixup.evaluation.registry import METRICS
 from rankmixup.metrics.classwise import class_gaps
 from rankmixup.metrics.ood import FPR95_RULE
 from rankmixup.reports.entry import ReportEntry
-from rankmixup.reports.evaluation import KEYS
 from rankmixup.reports.export import Cell, DataTable
 from rankmixup.reports.figures.style import pooled_top_label
-from rankmixup.reports.tables import NO_PERCENT, TITLES, shown, shown_p_value, shown_range
+from rankmixup.reports.tables import shown, shown_p_value, shown_range, titled
 
 __all__ = ["Verdict", "class_table", "metrics_table", "ood_table", "overview_table", "protocol_table", "summary_table", "verdict"]
 
 Metrics = Mapping[str, Mapping[str, Any] | None]
-
-
-def title(key: str) -> str:
-    """A metric's name with its unit."""
-    name = TITLES.get(key, key)
-    return name if key in NO_PERCENT or name.endswith("%") else f"{name}, %"
 
 
 def _calibrator(calibration: Mapping[str, Any]) -> str:
@@ -116,9 +110,9 @@ def overview_table(entries: Sequence[ReportEntry]) -> DataTable:
     for entry in entries:
         if after := _after(entry):
             named[f"{entry.name}, calibrated"] = after
-    keys = [key for key in KEYS if any(metrics[key] for metrics in named.values())]
+    keys = [key for key in METRICS if any(metrics[key] for metrics in named.values())]
     rows = [[name, *(shown(key, (metrics[key] or {}).get("value")) for key in keys)] for name, metrics in named.items()]
-    return DataTable(["model", *map(title, keys)], rows, "All metrics")
+    return DataTable(["model", *map(titled, keys)], rows, "All metrics")
 
 
 def metrics_table(entry: ReportEntry) -> DataTable:
@@ -128,8 +122,8 @@ def metrics_table(entry: ReportEntry) -> DataTable:
     if after:
         columns += ["after", "95 % interval after", "by chance after", "p after", "verdict after"]
     rows = [
-        [title(key), *_cells(key, entry.evaluation.metrics[key]), *(_cells(key, after[key]) if after else [])]
-        for key in KEYS
+        [titled(key), *_cells(key, entry.evaluation.metrics[key]), *(_cells(key, after[key]) if after else [])]
+        for key in METRICS
         if entry.evaluation.metrics[key]
     ]
     return DataTable(columns, rows, f"Metrics of {entry.name}")
@@ -152,7 +146,7 @@ def ood_table(entries: Sequence[ReportEntry]) -> DataTable | None:
             cells += [shown(key, metric["value"]), shown_range(key, metric)]
         rows.append(cells)
     return DataTable(
-        ["model", "unknown set", "samples", "score", *(part for key in keys for part in (title(key), "95 % interval"))],
+        ["model", "unknown set", "samples", "score", *(part for key in keys for part in (titled(key), "95 % interval"))],
         rows,
         f"Detection of unknown samples; FPR at 95 %: {FPR95_RULE}",
     )

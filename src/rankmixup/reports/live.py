@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
@@ -10,20 +10,19 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from rankmixup.experiments import Cell, Event, Experiment
-from rankmixup.reports.tables import TITLES, plain_table
+from rankmixup.evaluation.registry import metric_named
+from rankmixup.experiments import Cell, Event, Grid
+from rankmixup.reports.tables import plain_table
 from rankmixup.runs import Run, StoredRun
 from rankmixup.runs.records import Metrics
 
 __all__ = ["LiveTable", "follow"]
 
-Parts = Sequence[tuple[Experiment, Mapping[tuple[str, str], Cell]]]
 
-
-def follow(events: Iterable[Event], console: Console, runs: Path, total: int, parts: Parts = ()) -> list[Event]:
+def follow(events: Iterable[Event], console: Console, runs: Path, total: int, grids: Sequence[Grid] = ()) -> list[Event]:
     """Show what happens to `total` tasks until it has happened to all; returns the failures."""
     failed = []
-    with LiveTable(console, runs, total, parts) as live:
+    with LiveTable(console, runs, total, grids) as live:
         for event in events:
             live.show(event)
             if event.kind == "failed":
@@ -34,9 +33,9 @@ def follow(events: Iterable[Event], console: Console, runs: Path, total: int, pa
 class LiveTable:
     """How far runs have come; on a terminal the table of the experiment that is being filled, otherwise a line for each run."""
 
-    def __init__(self, console: Console, runs: Path, total: int, parts: Parts):
+    def __init__(self, console: Console, runs: Path, total: int, grids: Sequence[Grid]):
         self.console, self.runs, self.total = console, runs, total
-        self.parts = [(experiment, cells) for experiment, cells in parts if cells]
+        self.grids = [grid for grid in grids if grid.cells]
         self.events: Counter[str] = Counter()
         self.working: set[Run] = set()
         self.results: dict[Run, Metrics] = {}
@@ -85,18 +84,17 @@ class LiveTable:
         """The table of the first experiment that has runs to come, or of the last, under a line about all of them."""
         minutes = (time.monotonic() - self._began) / 60
         line = f"{self._ended} of {self.total} runs, {len(self.working)} in training, {self.events['failed']} failed, {minutes:.0f} min"
-        unfilled = (part for part in self.parts if any(run not in self.results for cell in part[1].values() for run in cell.runs))
-        part = next(unfilled, self.parts[-1] if self.parts else None)
-        return Text(line) if part is None else Group(Text(line), self.table(*part))
+        unfilled = (grid for grid in self.grids if any(run not in self.results for cell in grid.cells.values() for run in cell.runs))
+        grid = next(unfilled, self.grids[-1] if self.grids else None)
+        return Text(line) if grid is None else Group(Text(line), self.table(grid))
 
-    def table(self, experiment: Experiment, cells: Mapping[tuple[str, str], Cell]) -> Table:
-        """One experiment: the mean over the seeds that are there, and how many are."""
-        filled = [column for column in experiment.columns if any(key == column.key for _, key in cells)]
-        metric = next((name for name in experiment.metrics if name in ("ece", "oe")), "accuracy")
-        table = plain_table("method", *(column.label for column in filled))
-        table.title, table.title_justify = f"{experiment.key}: {TITLES[metric]} in %", "left"
-        for row in experiment.rows:
-            table.add_row(row.label, *(self._cell(cells[row.key, column.key], metric) for column in filled))
+    def table(self, grid: Grid) -> Table:
+        """One grid: the mean over the seeds that are there, and how many are."""
+        filled = {key: label for key, label in grid.columns.items() if any(key == column for _, column in grid.cells)}
+        table = plain_table("method", *filled.values())
+        table.title, table.title_justify = f"{grid.title}: {metric_named(grid.metric).title} in %", "left"
+        for row, label in grid.rows.items():
+            table.add_row(label, *(self._cell(grid.cells[row, column], grid.metric) for column in filled))
         return table
 
     def _cell(self, cell: Cell, metric: str) -> str:

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from rankmixup.errors import InvalidInput, require
-from rankmixup.experiments.evidence import Outcome
-from rankmixup.experiments.scorecard import Scorecard
 from rankmixup.files import read_json, write_atomic, write_json
+from rankmixup.paper.evidence import Outcome
+from rankmixup.paper.scorecard import Scorecard
 from rankmixup.reports import html
 from rankmixup.reports.export import MARKDOWN_ESCAPES, DataTable, to_csv, to_latex, to_markdown
 from rankmixup.reports.figures import inline_svg, save_figure

@@ -7,10 +7,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from rankmixup.experiments.evidence import Evidence
-from rankmixup.experiments.scorecard import Estimate, Score, Scorecard
+from rankmixup.evaluation.registry import metric_named
+from rankmixup.paper.evidence import Evidence
+from rankmixup.paper.scorecard import Estimate, Score, Scorecard
 from rankmixup.reports.export import Cell, DataTable
-from rankmixup.reports.tables import TITLES, shown, shown_p_value, shown_range
+from rankmixup.reports.tables import shown, shown_p_value, shown_range
 
 __all__ = [
     "CLAIMS_READING",
@@ -102,7 +103,7 @@ def _column_table(card: Scorecard, experiment: str, scores: Sequence[Score]) -> 
         interval = shown_range(score.metric, {"low": score.ours.low, "high": score.ours.high} if score.ours else None)
         chance = shown(score.metric, score.ours.floor) if score.ours else ""
         ours = [_value(score.metric, score.ours), interval, chance]
-        rows.append([score.row_label, TITLES[score.metric], _paper(score), *ours, *numbers, count, _verdict(score)])
+        rows.append([score.row_label, metric_named(score.metric).title, _paper(score), *ours, *numbers, count, _verdict(score)])
     return DataTable(columns, rows, f"{experiment}, {card.titles[experiment]}: {first.column_label}{instead}")
 
 

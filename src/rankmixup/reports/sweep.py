@@ -8,13 +8,13 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from rankmixup.metrics.uncertainty import over_seeds
-from rankmixup.reports.tables import TITLES, plain_table, shown, shown_range
+from rankmixup.evaluation.registry import metric_named
+from rankmixup.evaluation.uncertainty import over_seeds
+from rankmixup.reports.tables import plain_table, shown, shown_range
 from rankmixup.runs import Run, StoredRun
 
 __all__ = ["Ranking", "rank", "sweep_table"]
 
-_MORE_IS_BETTER = ("accuracy", "top5_accuracy", "auroc_correct")
 _SHOWN = ("accuracy", "nll", "ece")
 
 
@@ -40,7 +40,7 @@ def rank(planned: Mapping[str, Sequence[Run]], runs: Path, metric: str) -> Ranki
     entries: dict[str, dict[str, Any]] = {
         name: {"runs": [run.id for run in planned[name]], "val": _means([each["val"] for each in seeds])} for name, seeds in results.items()
     }
-    sign = -1.0 if metric in _MORE_IS_BETTER else 1.0
+    sign = -1.0 if metric_named(metric).higher_is_better else 1.0
 
     def place(name: str) -> tuple[bool, float]:
         entry = entries[name]["val"].get(metric)
@@ -64,7 +64,7 @@ def _means(seeds: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:
 def sweep_table(ranking: Ranking) -> RenderableType:
     """Every setting on validation samples, the best one on test samples."""
     others = [key for key in _SHOWN if key != ranking.metric]
-    table = plain_table("method", TITLES[ranking.metric], "interval", *(TITLES[key] for key in others))
+    table = plain_table("method", metric_named(ranking.metric).title, "interval", *(metric_named(key).title for key in others))
 
     def add(name: str, metrics: Mapping[str, Any], **style: Any) -> None:
         chosen = metrics.get(ranking.metric) or {"value": None}
@@ -77,5 +77,5 @@ def sweep_table(ranking: Ranking) -> RenderableType:
     best = next(iter(ranking.settings))
     add(f"{best}, on test", ranking.test or {}, style="bold")
     seeds = len(ranking.settings[best]["runs"])
-    title = f"Validation, mean over {seeds} seeds and its 95 % interval, best {TITLES[ranking.metric]} first"
+    title = f"Validation, mean over {seeds} seeds and its 95 % interval, best {metric_named(ranking.metric).title} first"
     return Group(Text(title, style="bold"), table)

@@ -9,14 +9,13 @@ from rich.table import Table
 from rich.text import Text
 
 from rankmixup.errors import one_line
+from rankmixup.evaluation.comparison import ComparisonReport
+from rankmixup.evaluation.evaluation import Evaluation
+from rankmixup.evaluation.registry import METRICS, metric_named
 from rankmixup.metrics.ood import FPR95_RULE
-from rankmixup.reports.comparison import ComparisonReport
-from rankmixup.reports.evaluation import KEYS, Evaluation
 from rankmixup.runs.listing import EpochFigures, RunListing
 
 __all__ = [
-    "NO_PERCENT",
-    "TITLES",
     "comparison_table",
     "evaluation_table",
     "listing",
@@ -26,36 +25,10 @@ __all__ = [
     "shown",
     "shown_p_value",
     "shown_range",
+    "titled",
     "to_text",
 ]
 
-TITLES = {
-    "accuracy": "accuracy",
-    "top5_accuracy": "top-5 accuracy",
-    "nll": "NLL",
-    "brier": "Brier",
-    "ece": "ECE",
-    "ece_l2": "ECE, L2",
-    "mce": "MCE",
-    "aece": "AECE",
-    "classwise_ece": "classwise ECE",
-    "classwise_ece_sum": "classwise sum",
-    "oe": "OE",
-    "ue": "UE",
-    "smooth_ece": "smooth ECE",
-    "debiased_ece": "debiased ECE",
-    "ks": "KS error",
-    "aurc": "AURC",
-    "eaurc": "E-AURC",
-    "auroc_correct": "AUROC, correct",
-    "auroc": "AUROC",
-    "aupr_in": "AUPR, in",
-    "aupr_out": "AUPR, out",
-    "fpr95": "FPR at 95 %",
-}
-"""How people call each metric."""
-NO_PERCENT = frozenset({"nll", "brier"})
-"""Metrics that are no fraction of anything."""
 _READING = (
     "interval: 95 % confidence. by chance: what 95 % of perfectly calibrated models with these very confidences "
     "would show; p: how often one would show at least this value."
@@ -71,7 +44,13 @@ def shown(key: str, value: float | None, *, sign: bool = False) -> str:
     if value is None:
         return ""
     plus = "+" if sign else ""
-    return f"{value:{plus}.4f}" if key in NO_PERCENT else f"{100 * value:{plus}.2f}"
+    return f"{value:{plus}.4f}" if metric_named(key).unit == "" else f"{100 * value:{plus}.2f}"
+
+
+def titled(key: str) -> str:
+    """A metric's name with its unit."""
+    metric = metric_named(key)
+    return metric.title if metric.unit == "" or metric.title.endswith("%") else f"{metric.title}, %"
 
 
 def shown_range(key: str, entry: Mapping[str, Any] | None, *, sign: bool = False) -> str:
@@ -115,12 +94,12 @@ def _calibration_title(calibration: Mapping[str, Any]) -> str:
 
 def _metrics_table(metrics: Mapping[str, Mapping[str, Any] | None]) -> Table:
     table = plain_table("metric", "value", "interval", "by chance", "p", "verdict")
-    for key in KEYS:
+    for key in METRICS:
         entry = metrics[key]
         if entry is not None:
-            unit = "" if key in NO_PERCENT else " %"
+            unit = f" {METRICS[key].unit}".rstrip()
             numbers = (shown(key, entry["value"]) + unit, shown_range(key, entry), shown_range(key, entry["floor"]))
-            table.add_row(TITLES[key], *numbers, shown_p_value(entry["p_value"]), entry["verdict"] or "")
+            table.add_row(METRICS[key].title, *numbers, shown_p_value(entry["p_value"]), entry["verdict"] or "")
     return table
 
 
@@ -131,7 +110,7 @@ def ood_table(ood: Mapping[str, Mapping[str, Any]]) -> RenderableType:
         title = f"{name}: {found['n']:,} unknown samples, told by {found['score']}"
         table = plain_table("metric", "value", "interval")
         for key, entry in found["metrics"].items():
-            table.add_row(TITLES.get(key, key), shown(key, entry["value"]), shown_range(key, entry))
+            table.add_row(metric_named(key).title, shown(key, entry["value"]), shown_range(key, entry))
         parts += [Text(f"\n{title}", style="bold"), table]
         if shared := found.get("shared_classes"):
             parts += [Text(f"Not all unknown: the network was trained on classes of the same names, {', '.join(shared)}.")]
@@ -147,7 +126,7 @@ def comparison_table(report: ComparisonReport) -> RenderableType:
     if len(set(names.values())) < len(names):
         names = {name: name for name in report.models}
     for key in dict.fromkeys((report.metric, "accuracy")):
-        title = f"{TITLES[key]}{'' if key in NO_PERCENT else ', %'}: {report.n:,} samples, baseline {names[report.baseline]}"
+        title = f"{titled(key)}: {report.n:,} samples, baseline {names[report.baseline]}"
         table = plain_table("model", "value", "interval", "difference", "its interval", "p", "verdict")
         for name, entries in report.models.items():
             entry = entries[key]

@@ -5,7 +5,6 @@ from rankmixup.runs.provenance import sources
 from rankmixup.runs.recipes import RECIPES, Constant, Recipe, recipe_for, with_field
 from rankmixup.runs.records import RunResult
 from rankmixup.runs.run import Run
-from rankmixup.runs.scores import Scores
 from rankmixup.runs.store import StoredRun, environment
 
 __all__ = [
@@ -15,7 +14,6 @@ __all__ = [
     "Recipe",
     "Run",
     "RunResult",
-    "Scores",
     "StoredRun",
     "environment",
     "recipe_for",

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankmixup.errors import InvalidInput, require, shown
+from rankmixup.evaluation.scores import Scores
 from rankmixup.files import append_line, parse_json, read_json, read_npz, readable, write_atomic, write_json, write_npz
 from rankmixup.runs.lock import hold_lock, is_locked
 from rankmixup.runs.provenance import flat
 from rankmixup.runs.records import Environment, EpochRecord, MixedPredictions, RunResult, Splits
 from rankmixup.runs.run import Run
-from rankmixup.runs.scores import Scores
 
 __all__ = ["RunState", "StoredRun", "environment"]
 

@@ -12,8 +12,9 @@ from rankmixup.data import DataSource
 from rankmixup.data.base import resolve_root
 from rankmixup.data.overlap import shared_classes
 from rankmixup.errors import InvalidInput, require
+from rankmixup.evaluation import Scores
 from rankmixup.models import build_model
-from rankmixup.runs import Scores, StoredRun
+from rankmixup.runs import StoredRun
 from rankmixup.runs.records import Splits
 from rankmixup.training.checkpoint import load_best
 from rankmixup.training.predict import predict

@@ -8,9 +8,10 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from rankmixup.data import Dataset, Split, View, evaluation_batches
+from rankmixup.evaluation import Scores
 from rankmixup.metrics.ranking import fold_lambda
 from rankmixup.random import stream
-from rankmixup.runs import Scores, StoredRun
+from rankmixup.runs import StoredRun
 
 __all__ = ["predict", "predict_mixed", "predict_mixes", "store_predictions"]
 

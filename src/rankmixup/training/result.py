@@ -4,9 +4,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from rankmixup.metrics import all_metrics
+from rankmixup.evaluation import Scores, all_metrics
 from rankmixup.posthoc import TemperatureScaling
-from rankmixup.runs import Scores
 from rankmixup.runs.run import Selection
 
 __all__ = ["improves", "summarise"]

@@ -15,10 +15,10 @@ from rankmixup import methods, random
 from rankmixup.data import Dataset, steps_per_epoch, training_batches
 from rankmixup.data.order import epoch_size
 from rankmixup.errors import Interrupted, WorkFailed
+from rankmixup.evaluation import Scores, all_metrics
 from rankmixup.files import write_json
-from rankmixup.metrics import all_metrics
 from rankmixup.models import build_model
-from rankmixup.runs import Scores, StoredRun
+from rankmixup.runs import StoredRun
 from rankmixup.training.checkpoint import Checkpoints, load_best
 from rankmixup.training.diagnostics import ranking_diagnostics
 from rankmixup.training.every import Every

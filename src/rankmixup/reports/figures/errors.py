@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from rankmixup.evaluation import Scores
 from rankmixup.metrics.calibration import bin_top_label
 from rankmixup.reports.figures.style import ACCENT, BLUE, label, labels, new_figure, pooled_top_label
-from rankmixup.runs import Scores
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from rankmixup.evaluation import Scores
 from rankmixup.metrics.calibration import Bins, bin_top_label
 from rankmixup.reports.figures.style import ACCENT, GREY, label, new_figure, pooled_top_label
-from rankmixup.runs import Scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

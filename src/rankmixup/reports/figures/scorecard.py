@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankmixup.experiments.scorecard import Estimate, Score, Scorecard
+from rankmixup.evaluation.registry import metric_named
+from rankmixup.paper.scorecard import Estimate, Score, Scorecard
 from rankmixup.reports.figures.style import ACCENT, BLUE, GREY, STYLES, labels, new_figure, style
-from rankmixup.reports.tables import TITLES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,7 +51,7 @@ def rows_figure(scores: Sequence[Score]) -> "Figure":
             if score.ours and score.ours.floor is not None:
                 chance = {"marker": "|", "markersize": 9, "linestyle": "none", "label": "by chance"}
                 panel.plot([100 * score.ours.floor], [position - 0.12], color=GREY, **chance)
-        panel.set(xlabel=f"{TITLES[metric]}, %")
+        panel.set(xlabel=f"{metric_named(metric).title}, %")
         panel.grid(axis="x", alpha=0.3)
     panels[0].set_yticks(range(len(rows)), labels(rows), fontsize=8)
     panels[0].set_ylim(len(rows) - 0.5, -0.5)
@@ -103,7 +103,7 @@ def sweep_figure(scores: Sequence[Score]) -> "Figure":
             places = [place + 0.04 * (position - (len(lines) - 1) / 2) for place, _ in chosen]
             panel.errorbar(places, heights, margins, color=colour, linestyle=line, marker=marker, capsize=2, linewidth=1.2, label=shown)
         panel.set_xticks(range(len(ticks)), [f"{tick:g}" for tick in ticks])
-        panel.set(xlabel=_NAMES.get(setting, setting), ylabel=f"{TITLES[metric]}, %")
+        panel.set(xlabel=_NAMES.get(setting, setting), ylabel=f"{metric_named(metric).title}, %")
         panel.grid(alpha=0.3)
     if len(lines) > 1:
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(lines), fontsize=8, frameon=False)
@@ -131,7 +131,7 @@ def density_figure() -> "Figure":
     """Density of Beta(alpha, alpha) for each alpha of the paper's sweep."""
     from scipy.stats import beta
 
-    from rankmixup.experiments.figures import ALPHAS
+    from rankmixup.paper.figures import ALPHAS
 
     figure = new_figure(4.8, 3.2)
     axes = figure.subplots()

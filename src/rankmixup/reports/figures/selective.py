@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from rankmixup.evaluation import Scores
 from rankmixup.metrics.selective import risk_coverage
 from rankmixup.metrics.ties import tie_groups
 from rankmixup.reports.figures.style import ACCENT, BLUE, label, labels, new_figure, pooled_top_label, style
-from rankmixup.runs import Scores
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rankmixup.runs import Scores
+from rankmixup.evaluation import Scores
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

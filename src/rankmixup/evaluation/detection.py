@@ -1,0 +1,78 @@
+"""How well a score tells samples of no known class from test samples, with bootstrap intervals."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from rankmixup import random
+from rankmixup.errors import require
+from rankmixup.evaluation.scores import Scores
+from rankmixup.metrics.ood import OODKind, ood_detection, ood_scores
+
+__all__ = ["detect_all", "ood_bootstrap", "ood_entries"]
+
+_CHUNK = 4_000_000
+"""Numbers that a chunk of replicates may hold."""
+
+
+def detect_all(known: Scores, unknown: Mapping[str, Scores], score: OODKind, *, replicates: int, seed: int) -> dict[str, dict[str, Any]]:
+    """`ood_entries` of each named set."""
+    classes = known.scores.shape[1]
+    for name, scores in unknown.items():
+        others = scores.scores.shape[1]
+        require(others == classes, f"{name} and the test scores must have the same number of classes, got {others} and {classes}")
+    return {
+        name: ood_entries(known, scores, score, replicates=replicates, rng=random.stream(seed, "ood", name))
+        for name, scores in unknown.items()
+    }
+
+
+def ood_entries(known: Scores, unknown: Scores, score: OODKind, *, replicates: int, rng: torch.Generator) -> dict[str, Any]:
+    """What an evaluation says about one set of out-of-distribution samples: `n`, `score` and `metrics`."""
+    inside, outside = (ood_scores(scores.scores, score, from_logits=scores.from_logits) for scores in (known, unknown))
+    values = ood_detection(inside, outside)
+    draws = ood_bootstrap(inside, outside, replicates, rng)
+    metrics = {}
+    for key, value in values.items():
+        low, high = draws[key].quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
+        metrics[key] = {"value": float(value), "low": low, "high": high}
+    return {"n": len(unknown), "score": score, "metrics": metrics}
+
+
+def ood_bootstrap(
+    inside: Float[Tensor, " N"], outside: Float[Tensor, " M"], replicates: int, rng: torch.Generator
+) -> dict[str, Float[Tensor, " R"]]:
+    """The metrics of `ood_detection` for `replicates` resamples of either set, each on its own.
+
+    All follow from how many samples of either set a resample has at each distinct score.
+    """
+    values, rank = torch.cat([inside, outside]).double().unique(return_inverse=True)
+    parts: list[dict[str, Tensor]] = []
+    rows = max(1, _CHUNK // max(len(values), len(inside), len(outside)))
+    for start in range(0, replicates, rows):
+        size = min(rows, replicates - start)
+        counts = [_resampled(ranks, size, len(values), rng) for ranks in (rank[: len(inside)], rank[len(inside) :])]
+        parts.append(_from_counts(*counts))
+    return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
+
+
+def _resampled(rank: Tensor, replicates: int, size: int, rng: torch.Generator) -> Tensor:
+    drawn = rank[torch.randint(len(rank), (replicates, len(rank)), generator=rng)]
+    return torch.zeros(replicates, size, dtype=torch.float64).scatter_add_(1, drawn, torch.ones(drawn.shape, dtype=torch.float64))
+
+
+def _from_counts(inside: Tensor, outside: Tensor) -> dict[str, Tensor]:
+    """From the number of samples of either set at each score `[R, G]`, in rising order."""
+    kept, let_in = inside.cumsum(1), outside.cumsum(1)  # at or below each score
+    known, unknown = kept[:, -1:], let_in[:, -1:]
+    above, raised = known - kept + inside, unknown - let_in + outside  # at or above each score
+    threshold = (20 * kept >= 19 * known).to(torch.uint8).argmax(dim=1, keepdim=True)  # the lowest that accepts at least 95 %
+    return {
+        "auroc": (outside * (kept - inside / 2)).sum(1) / (known * unknown).squeeze(1),
+        "aupr_in": (inside * kept / (kept + let_in).clamp(min=1)).sum(1) / known.squeeze(1),
+        "aupr_out": (outside * raised / (above + raised).clamp(min=1)).sum(1) / unknown.squeeze(1),
+        "fpr95": (let_in.gather(1, threshold) / unknown).squeeze(1),
+    }

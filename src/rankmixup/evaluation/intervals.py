@@ -1,0 +1,120 @@
+"""Confidence intervals of binned calibration errors, by inverting a test.
+
+A calibration error is a norm of gaps that are themselves estimated: noise folds into it, so that it lies above the population's
+value, by as much as the whole noise floor where the model is calibrated. The percentile bootstrap adds that noise a second
+time and misses small values altogether. Here every candidate value is tested instead: a population that has it is built from the
+observed gaps, the error that samples of it would show is simulated with the noise that the bootstrap found, and the candidate is
+kept where the observed error lies in the central 95 % of those.
+
+Which population has the value t? Gaps that stand out of their noise are real and the others may be zero, so the observed gaps are
+soft-thresholded (or grown) by a common amount in units of `noise ** 1.5`. That lies between the thresholds that leave the
+likeliest population with sparse gaps (`noise ** 2`) and one that treats all bins alike (`noise ** 1`); the first covers errors
+that sit in a single large bin too seldom, the second the others too often (`studies/coverage.py`).
+Two corners are exact: the lower end is 0 unless the consistency test rejects calibration at 2.5 %; and the upper end reaches, up to
+twice the noise floor, as far as the least favourable population does: the one whose gaps are all the same number of standard
+errors, which by convexity hides the largest error behind a given observation.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from rankmixup.evaluation.noise_floor import NoiseFloor
+
+__all__ = ["Inverted", "Statistic", "inverted_interval", "scaled_interval"]
+
+_TAIL = 0.025
+_STEPS = 20
+
+Statistic = Callable[[Tensor], Tensor]
+Path = Callable[[float], Tensor]
+
+
+class Inverted(NamedTuple):
+    """The observed value with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    centre: float
+    """The value without its bias: that of a population whose samples show less than was observed as often as more."""
+
+    def at_most(self, largest: float) -> "Inverted":
+        """Cut off where no population's value can lie."""
+        return self._replace(high=min(self.high, largest), centre=min(self.centre, largest))
+
+
+def inverted_interval(
+    gap: Float[Tensor, " H"], noise: Float[Tensor, "R H"], statistic: Statistic, floor: NoiseFloor, *, signed: bool = False
+) -> Inverted:
+    """The 95 % interval of `statistic(population gaps)`.
+
+    `gap` are the observed gaps (times the share of their bin), `noise` the bootstrap's deviations from them. `statistic` must not
+    decrease where a gap grows away from 0, or, if `signed`, where it grows from 0 upwards; gaps below 0 then stay as they are.
+    """
+    observed = statistic(gap).item()
+    spread = noise.std(dim=0, correction=0)
+    unit = spread**1.5
+    size = gap.clamp(min=0) if signed else gap.abs()
+    sign = torch.where(gap < 0, -1.0, 1.0).double()
+    moves = gap > 0 if signed else torch.ones_like(gap, dtype=torch.bool)
+
+    def thresholded(shift: float) -> Tensor:
+        return torch.where(moves, sign * (size + shift * unit).clamp(min=0), gap)
+
+    def even(errors: float) -> Tensor:
+        return errors * spread if signed else errors * sign * spread
+
+    if float(spread.sum()) == 0:
+        return Inverted(observed, observed, observed, observed)
+    lowest = -float((size / unit.clamp(min=1e-300)).max())
+    # Ten standard errors above the observation nothing is accepted any more.
+    highest = float((size.sum() + 10 * spread.norm()) / spread.norm())
+    highest_shift = highest * float(spread.norm() / unit.sum())
+    upper = _last_accepted(thresholded, noise, statistic, observed, lowest, highest_shift)
+    least_favourable = _last_accepted(even, noise, statistic, observed, 0.0, highest * float(spread.norm() / spread.sum()))
+    # An interval that leaves out the value printed beside it would only puzzle; where that happens, it is chance and bias.
+    upper = max(upper, min(least_favourable, 2 * floor.mean), observed)
+    centre = _last_accepted(thresholded, noise, statistic, observed, lowest, highest_shift, tail=0.5)
+    lower = 0.0 if floor.p_value >= _TAIL else _first_accepted(thresholded, noise, statistic, observed, lowest, highest_shift)
+    return Inverted(observed, min(lower, observed), upper, centre)
+
+
+def scaled_interval(gap: Float[Tensor, " P"], noise: Float[Tensor, "R P"], statistic: Statistic, floor: NoiseFloor) -> Inverted:
+    """As `inverted_interval`, for gaps that are cumulative and so cannot shrink one by one: all are scaled by one factor."""
+    observed = statistic(gap).item()
+    if observed == 0:
+        return Inverted(0.0, 0.0, floor.high, 0.0)
+
+    def scaled(factor: float) -> Tensor:
+        return factor * gap
+
+    spread = noise.std(dim=0, correction=0).max().item()
+    highest = 1 + 10 * spread / observed
+    upper = _last_accepted(scaled, noise, statistic, observed, 0.0, highest)
+    # The least favourable population has no bias at all.
+    upper = max(upper, observed, min(observed + 1.96 * spread, 2 * floor.mean))
+    centre = _last_accepted(scaled, noise, statistic, observed, 0.0, highest, tail=0.5)
+    lower = 0.0 if floor.p_value >= _TAIL else _first_accepted(scaled, noise, statistic, observed, 0.0, highest)
+    return Inverted(observed, min(lower, observed), upper, centre)
+
+
+def _last_accepted(path: Path, noise: Tensor, statistic: Statistic, observed: float, low: float, high: float, tail: float = _TAIL) -> float:
+    """The largest value on the path from which the observation is not too small; the path grows with its parameter."""
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        share = (statistic(path(middle) + noise) <= observed).double().mean().item()
+        low, high = (middle, high) if share >= tail else (low, middle)
+    return statistic(path(low)).item()
+
+
+def _first_accepted(path: Path, noise: Tensor, statistic: Statistic, observed: float, low: float, high: float) -> float:
+    """The smallest value on the path from which the observation is not too large."""
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        share = (statistic(path(middle) + noise) >= observed).double().mean().item()
+        low, high = (low, middle) if share >= _TAIL else (middle, high)
+    return statistic(path(high)).item()

@@ -1,0 +1,86 @@
+"""AURC, E-AURC and AUROC of many replicates, from the runs of equal log-odds that hold a wrong prediction.
+
+From the most confident down, let t samples come before a run of m, of which e are wrong. A wrong one is among the k most confident for
+every k from its own place on, so that the run adds to N times AURC
+
+    e (1 - t / m (H(t + m) - H(t)) + H(N) - H(t + m)),        H(n) = 1 + 1/2 + ... + 1/n,
+
+where the wrong ones of a run are spread evenly over its places; and to the number of right predictions above a wrong one, ties by half,
+e times those above it and e times half of those beside it. Runs without a wrong prediction add nothing: most samples need not be looked at.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from rankmixup.evaluation.resampling import cumulative
+
+__all__ = ["RankedSums", "WrongRuns"]
+
+
+class WrongRuns(NamedTuple):
+    """Runs of equal log-odds with a wrong prediction, in order of confidence."""
+
+    start: Int[Tensor, " G"]
+    end: Int[Tensor, " G"]
+    wrong: Int[Tensor, " W"]
+    """Places of all wrong predictions."""
+    until: Int[Tensor, " G"]
+    """How many of those come before the end of the run."""
+
+    @classmethod
+    def of(cls, right: Bool[Tensor, " N"], last: Bool[Tensor, " N"]) -> "WrongRuns":
+        """Of sorted samples, with the last of each run marked."""
+        wrong = (~right).nonzero().squeeze(1)
+        if bool(last.all()):
+            return cls(wrong, wrong + 1, wrong, torch.arange(1, len(wrong) + 1))
+        ends = last.nonzero().squeeze(1) + 1
+        run, count = torch.searchsorted(ends, wrong, right=True).unique_consecutive(return_counts=True)
+        starts = torch.nn.functional.pad(ends, (1, 0))
+        return cls(starts[run], ends[run], wrong, count.cumsum(0))
+
+    def within(self, start: int, end: int) -> "WrongRuns":
+        """Those of a block, counted from its beginning."""
+        first, last = (int(torch.searchsorted(self.start, place)) for place in (start, end))
+        before = int(self.until[first - 1]) if first > 0 else 0
+        until = self.until[first:last] - before
+        wrong = self.wrong[before : before + int(until[-1])] if len(until) > 0 else self.wrong[:0]
+        return WrongRuns(self.start[first:last] - start, self.end[first:last] - start, wrong - start, until)
+
+
+class RankedSums:
+    """Sums over blocks of samples, from the least confident up."""
+
+    def __init__(self, samples: int, replicates: int):
+        self.samples = samples
+        self.harmonic = torch.arange(samples + 1, dtype=torch.float64)
+        self.harmonic[1:].reciprocal_()
+        torch.cumsum(self.harmonic, dim=0, out=self.harmonic)
+        self.below, self.wrong, self.area, self.wins = torch.zeros(4, replicates, dtype=torch.float64)
+
+    def add(self, rows: slice, weights: Float[Tensor, "r n"], runs: WrongRuns) -> None:
+        """Add a block of samples to some replicates."""
+        taken = cumulative(weights)
+        wrong = cumulative(weights[:, runs.wrong])
+        until = wrong[:, runs.until].double()
+        in_run = (taken[:, runs.end] - taken[:, runs.start]).double()
+        wrong_in_run = until.diff(dim=1, prepend=torch.zeros(len(until), 1, dtype=torch.float64))
+        above = self.samples - self.below[rows, None] - taken[:, runs.end]
+        beyond = above.long()
+        inner, outer = self.harmonic[beyond], self.harmonic[beyond + in_run.long()]
+        places = 1 - above / in_run.clamp(min=1) * (outer - inner) + self.harmonic[-1] - outer
+        self.area[rows] += (wrong_in_run * places).sum(dim=1)
+        # Of those above, as many are wrong as in the whole replicate minus those until here: the whole is known at the end.
+        self.wins[rows] += (wrong_in_run * (above + self.wrong[rows, None] + until + (in_run - wrong_in_run) / 2)).sum(dim=1)
+        self.below[rows] += taken[:, -1]
+        self.wrong[rows] += wrong[:, -1]
+
+    def values(self) -> dict[str, Tensor]:
+        """Every replicate's; NaN for the AUROC of one with no wrong or no right prediction."""
+        size, errors = self.samples, self.wrong
+        best = (errors - (size - errors) * (self.harmonic[-1] - self.harmonic[(size - errors).long()])) / size
+        area = self.area / size
+        auroc = (self.wins - errors.square()) / (errors * (size - errors))
+        return {"aurc": area, "eaurc": area - best, "auroc_correct": auroc}

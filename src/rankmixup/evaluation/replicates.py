@@ -1,0 +1,235 @@
+"""Bootstrap replicates of every metric of one or more models on the same samples."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from rankmixup.evaluation.ranked_replicates import RankedSums, WrongRuns
+from rankmixup.evaluation.resampling import (
+    BLOCK,
+    Cuts,
+    block_draws,
+    bootstrap_weights,
+    check_replicates,
+    cumulative,
+    equal_mass,
+    equal_width,
+    plain_cuts,
+)
+from rankmixup.metrics.calibration import Bins
+from rankmixup.metrics.inputs import checked_rows
+from rankmixup.metrics.rows import check_num_bins
+from rankmixup.metrics.ties import confidence_odds, last_of_ties, tie_key
+from rankmixup.ops import as_tensor
+
+__all__ = ["Bootstrap", "Samples", "bootstrap", "ranked_values", "read_samples", "sorted_samples"]
+
+_KS_POINTS = 512
+"""Points at which the replicates of the cumulative gap are kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """What every metric but the classwise ones needs of one model's scores, in order of confidence."""
+
+    confidence: Float[Tensor, " N"]
+    right: Bool[Tensor, " N"]
+    order: Int[Tensor, " N"]
+    """Where each of the sorted samples stood before."""
+    last: Bool[Tensor, " N"]
+    """Whether each is the last of equal confidences."""
+    wrong_runs: WrongRuns
+    """The runs of equal log-odds with a wrong prediction among them."""
+    blocks: list[int]
+    """Where blocks of samples begin, and the end of the last; none parts equal log-odds."""
+    means: dict[str, Tensor]
+    """Metrics that are the mean of a column."""
+    width: Cuts
+    mass: Cuts
+
+    def __len__(self) -> int:
+        return len(self.confidence)
+
+    @property
+    def gap(self) -> Float[Tensor, " N"]:
+        """Confidence minus correctness."""
+        return self.confidence - self.right.byte()
+
+    @property
+    def unanimous(self) -> bool:
+        """Whether all predictions are right or all wrong: the bootstrap then cannot tell how often they are."""
+        return bool((self.right == self.right[0]).all())
+
+    @cached_property
+    def ks_cuts(self) -> Cuts:
+        """Some ends of runs of confidences, evenly spread, and the one with the largest cumulative gap: enough for replicates of that."""
+        total, ends = self.gap, int(self.last.sum())
+        largest = torch.cumsum(total, dim=0, out=total).abs_().masked_fill_(~self.last, -1).argmax()
+        at = torch.linspace(0, ends - 1, min(_KS_POINTS, ends), dtype=torch.float64).round().long()
+        at = at if ends == len(self) else self.last.nonzero().squeeze(1)[at]
+        return plain_cuts(torch.cat([at, largest[None]]).unique() + 1)
+
+    def gaps(self, cuts: Cuts) -> Float[Tensor, " H"]:
+        """Sum of the gaps between each cut and the next, over the number of samples."""
+        confidence, right = self.before(cuts)
+        return (confidence - right).diff() / len(self)
+
+    def bins(self) -> Bins:
+        """Sums over equal-width bins."""
+        confidence, right = self.before(self.width)
+        return Bins(self.width.start.diff().double(), confidence.diff(), right.diff())
+
+    def before(self, cuts: Cuts) -> Float[Tensor, "2 P"]:
+        """Sums of confidence and of correctness before each cut."""
+        sums = torch.zeros(2, len(cuts.start), dtype=torch.float64)
+        for start, end in pairwise(self.blocks):
+            block = torch.stack([self.confidence[start:end], self.right[start:end].double()])
+            sums += cuts.at(cumulative(block), start)
+        return sums
+
+
+def sorted_samples(
+    confidence: Float[Tensor, " N"],
+    correct: Float[Tensor, " N"] | Bool[Tensor, " N"],
+    num_bins: int,
+    log_odds: Float[Tensor, " N"] | None = None,
+    means: dict[str, Tensor] | None = None,
+) -> Samples:
+    """Samples from the confidence and correctness of predictions, and from columns whose means are metrics."""
+    confidence = confidence.detach().cpu().double()
+    log_odds = confidence_odds(confidence) if log_odds is None else log_odds.detach().cpu()
+    order = torch.from_numpy(np.argsort(log_odds.numpy()))  # torch's sort takes several times the memory
+    log_odds = tie_key(log_odds)  # half as large
+    last = last_of_ties(log_odds[order])
+    del log_odds
+    confidence, right = confidence[order], correct.detach().cpu().bool()[order]
+    last_of_confidence = last_of_ties(confidence_odds(confidence))
+    means = means or {}
+    for key in list(means):
+        means[key] = means[key].detach().cpu()[order]
+    return Samples(
+        confidence,
+        right,
+        order,
+        last_of_confidence,
+        WrongRuns.of(right, last),
+        _blocks(last),
+        means,
+        equal_width(confidence, num_bins),
+        equal_mass(last_of_confidence, num_bins),
+    )
+
+
+def _blocks(last: Tensor) -> list[int]:
+    places = [0]
+    while places[-1] < len(last):
+        place = min(places[-1] + BLOCK, len(last))
+        places.append(place if last[place - 1] else place + int(last[place:].to(torch.uint8).argmax()) + 1)
+    return places
+
+
+def read_samples(
+    scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int, from_logits: bool, class_gaps: list[Tensor] | None = None
+) -> Samples:
+    """Check the scores and reduce them to a few columns; the `class_gaps` of each chunk of rows are added to the one in that list."""
+    check_num_bins(num_bins)
+    scores = as_tensor("scores", scores)
+    top5 = scores.ndim == 2 and scores.shape[1] >= 5
+    names = ("accuracy", *(("top5_accuracy",) if top5 else ()), "nll", "brier")
+    columns: dict[str, Tensor] = {}
+    filled = 0
+    for rows in checked_rows(scores, target, from_logits=from_logits):
+        found = {"accuracy": rows.right_within(1), "nll": rows.nll, "brier": rows.brier, "confidence": rows.confidence}
+        found |= {"log_odds": rows.log_odds, **({"top5_accuracy": rows.right_within(5)} if top5 else {})}
+        # Into their place at once: joined in the end, the columns would be held twice.
+        columns = columns or {key: torch.empty(len(target), dtype=values.dtype) for key, values in found.items()}
+        for key, values in found.items():
+            columns[key][filled : filled + len(values)] = values
+        filled += len(rows.target)
+        if class_gaps is not None:
+            gaps = rows.class_gaps(num_bins)
+            class_gaps[:] = [class_gaps[0].add_(gaps) if class_gaps else gaps]
+    means = {key: columns.pop(key) for key in names}
+    return sorted_samples(columns.pop("confidence"), means["accuracy"], num_bins, columns.pop("log_odds"), means)
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """Values of all replicates, and for the errors the gaps that they are made of (times the share of their bin)."""
+
+    means: dict[str, Tensor]
+    width: Float[Tensor, "R H"]
+    mass: Float[Tensor, "R H"]
+    cumulative: Float[Tensor, "R P"]
+    ranked: dict[str, Tensor]
+
+
+def bootstrap(models: Sequence[Samples], replicates: int, rng: torch.Generator, *, ranked: bool = True) -> list[Bootstrap]:
+    """The same replicates of the same samples for every model; without `ranked`, only what needs no ranks."""
+    check_replicates(replicates)
+    size = len(models[0])
+    # Which sample of one model a weight falls on is arbitrary; that two models get it for the same one is not.
+    together = len(models) > 1
+    blocks = [0, size] if together else models[0].blocks
+    sums = [_Sums(samples, replicates, ranked) for samples in models]
+    draws = None if len(blocks) == 2 else block_draws([end - start for start, end in pairwise(blocks)], replicates, rng)
+    for block, (start, end) in enumerate(pairwise(blocks)):
+        parts = [each.block(start, end) for each in sums]
+        first = 0
+        for weights in bootstrap_weights(end - start, replicates, rng, None if draws is None else draws[:, block]):
+            rows = slice(first, first + len(weights))
+            for samples, part in zip(models, parts, strict=True):
+                part(rows, weights[:, samples.order] if together else weights)
+            first = rows.stop
+    return [each.result() for each in sums]
+
+
+class _Sums:
+    """Of one model, over all blocks."""
+
+    def __init__(self, samples: Samples, replicates: int, ranked: bool):
+        self.samples, self.ranked = samples, RankedSums(len(samples), replicates) if ranked else None
+        cuts = [samples.width, samples.mass, *([samples.ks_cuts] if ranked else [])]
+        self.sizes = [len(each.start) for each in cuts]
+        self.cuts = Cuts(*(torch.cat(column) for column in zip(*cuts, strict=True)))
+        self.gaps = torch.zeros(replicates, len(self.cuts.start), dtype=torch.float64)
+        self.centre = {key: column.double().mean() for key, column in samples.means.items()}
+        self.means = torch.zeros(replicates, len(samples.means), dtype=torch.float64)
+
+    def block(self, start: int, end: int) -> Callable[[slice, Tensor], None]:
+        """What adds the weights of some replicates of a block."""
+        samples, place = self.samples, slice(start, end)
+        gap = (samples.confidence[place] - samples.right[place].byte()).float()
+        # Without their mean, columns lose nothing by being summed in single precision.
+        centred = [(column[place].double() - self.centre[key]).float() for key, column in samples.means.items()]
+        columns = torch.stack(centred, dim=1) if centred else gap.new_zeros(end - start, 0)
+        runs = samples.wrong_runs.within(start, end)
+
+        def add(rows: slice, weights: Tensor) -> None:
+            self.means[rows] += weights @ columns
+            self.gaps[rows] += self.cuts.at(cumulative(weights * gap), start)
+            if self.ranked is not None:
+                self.ranked.add(rows, weights, runs)
+
+        return add
+
+    def result(self) -> Bootstrap:
+        size = len(self.samples)
+        width, mass, *cumulated = (self.gaps / size).split(self.sizes, dim=1)
+        means = {key: self.centre[key] + total / size for key, total in zip(self.samples.means, self.means.T, strict=True)}
+        at_ks = cumulated[0] if cumulated else width[:, :0]
+        return Bootstrap(means, width.diff(), mass.diff(), at_ks, {} if self.ranked is None else self.ranked.values())
+
+
+def ranked_values(drawn: Float[Tensor, "r N"], samples: Samples) -> dict[str, Tensor]:
+    """AURC, E-AURC and AUROC of every replicate, with ties as in `rankmixup.metrics.selective`."""
+    sums = RankedSums(len(samples), len(drawn))
+    for start, end in pairwise(samples.blocks):
+        sums.add(slice(0, len(drawn)), drawn[:, start:end], samples.wrong_runs.within(start, end))
+    return sums.values()

@@ -1,0 +1,95 @@
+"""Scores from csv files; `csv_columns` has the rules by which columns are told apart.
+
+Labels are names of classes, or numbers: those in the names of the columns (`logit_1`, `logit_2`, ...), or places counted from 0 where
+names have no numbers.
+"""
+
+import csv
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankmixup.errors import InvalidInput, require
+from rankmixup.evaluation.csv_columns import Asked, Layout, by_name, by_number, is_number
+
+__all__ = ["class_indices", "read_csv"]
+
+
+def read_csv(path: Path, asked: Asked) -> tuple[NDArray[np.float64], NDArray[np.int64] | None, Layout]:
+    """Scores, class indices if labels are asked for, and the columns that they come from."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        line = file.readline()
+        require(bool(line.strip()), "the first line must hold names or numbers, it is empty")
+        delimiter = next((sign for sign in ",;\t" if sign in line), ",")
+        file.seek(0)
+        first, second = ([cell.strip() for cell in row] for row in _first_rows(file, delimiter))
+        named = not all(map(is_number, first))
+        layout = by_name(first, second, asked) if named else None
+        file.seek(0)
+        # Tables without names are often saved with a first row 0, 1, 2, ..., which is none of the data.
+        if named or first == [str(column) for column in range(len(first))]:
+            next(csv.reader(file, delimiter=delimiter))
+        table, texts = _table(file, delimiter, len(first), layout)
+    if layout is None:
+        layout = by_number(table, asked)
+    labels = _labels(texts or table[:, layout.label], layout) if asked.labelled else None
+    return table[:, layout.scores], labels, layout
+
+
+def _first_rows(file: TextIO, delimiter: str) -> tuple[list[str], list[str]]:
+    rows = (row for row in csv.reader(file, delimiter=delimiter) if row)
+    return next(rows), next(rows, [])
+
+
+def _table(file: TextIO, delimiter: str, width: int, layout: Layout | None) -> tuple[NDArray[np.float64], list[str]]:
+    """All columns, with 0 for those of no scores; and the texts of the column of labels if the header names one."""
+    texts: list[str] = []
+
+    def keep(cell: str) -> float:
+        texts.append(cell.strip())
+        return 0.0
+
+    # Columns of no use are parsed too, so that a row with a cell too many is noticed.
+    unused = set(range(width)).difference(layout.scores) if layout else ()
+    converters: dict[int | str, Callable[[str], float]] = {
+        place: keep if layout and place == layout.label else (lambda _: 0.0) for place in unused
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that there are no rows is said below
+        try:
+            table = np.loadtxt(file, delimiter=delimiter, ndmin=2, quotechar='"', comments=None, converters=converters or None)
+        except ValueError as error:
+            raise InvalidInput(f"every row must hold as many numbers; {str(error).split(';')[0].rstrip('.')[:200]}") from error
+    require(len(table) > 0, "there must be at least one row of numbers, got none")
+    require(table.shape[1] == width, f"the first row must have as many cells as the others, {table.shape[1]}, got {width}")
+    return table, texts
+
+
+def _labels(values: list[str] | NDArray[np.float64], layout: Layout) -> NDArray[np.int64]:
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except ValueError:
+        return class_indices(list(values), layout.class_names)
+    first, last = layout.first_label, layout.first_label + len(layout.scores) - 1
+    right = (numbers == np.round(numbers)) & (numbers >= first) & (numbers <= last)
+    row = int(right.argmin())
+    require(
+        bool(right.all()),
+        f"labels must be whole class indices in {first}..{last}, row {row} has {numbers[row]:.17g}; "
+        "label_column (--label-column) says where labels are",
+    )
+    return numbers.astype(np.int64) - first
+
+
+def class_indices(labels: Sequence[str], class_names: Sequence[str] | None) -> NDArray[np.int64]:
+    """The place of each label among the names of classes."""
+    if class_names is None:
+        raise InvalidInput(f"labels must be class indices where classes have no names, got {labels[0][:40]!r}")
+    places = {name: place for place, name in enumerate(class_names)}
+    row = next((row for row, label in enumerate(labels) if label not in places), None)
+    require(row is None, f"labels must be names of classes, row {row} has {labels[row or 0][:40]!r}")
+    return np.array([places[label] for label in labels], dtype=np.int64)

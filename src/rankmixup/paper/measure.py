@@ -1,0 +1,237 @@
+"""Metrics of stored runs, from their logits alone: before and after each temperature, with the interval over test samples."""
+
+import warnings
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from rankmixup import random
+from rankmixup.errors import InvalidInput
+from rankmixup.evaluation import Scores
+from rankmixup.evaluation.replicates import bootstrap, read_samples
+from rankmixup.evaluation.statistics import GAP_KEYS, gap_floor, gap_interval
+from rankmixup.experiments.grid import Cell, unknown_set_name
+from rankmixup.metrics import (
+    accuracy,
+    adaptive_calibration_error,
+    confidence_by_lambda,
+    expected_calibration_error,
+    ood_scores,
+    overconfidence_error,
+    underconfidence_error,
+)
+from rankmixup.ops import confidence
+from rankmixup.posthoc import TemperatureScaling
+from rankmixup.runs import Run, StoredRun
+
+__all__ = ["OBJECTIVES", "Measured", "Measurements", "Stage"]
+
+T = TypeVar("T")
+Stage = Literal["plain", "ece-grid", "nll"]
+"""As trained, or after a temperature fitted on validation with this objective; ece-grid is what the paper's parentheses hold."""
+OBJECTIVES: tuple[Stage, ...] = ("ece-grid", "nll")
+_METRICS: dict[str, Callable[..., Tensor]] = {
+    "accuracy": accuracy,
+    "ece": expected_calibration_error,
+    "aece": adaptive_calibration_error,
+    "oe": overconfidence_error,
+    "ue": underconfidence_error,
+}
+
+
+class Measured(NamedTuple):
+    """A metric of one run."""
+
+    value: float
+    low: float | None = None
+    """Ends of the 95 % interval over test samples."""
+    high: float | None = None
+    floor: float | None = None
+    """What a calibrated model with the same confidences shows on average."""
+
+
+class Measurements:
+    """Looks up and keeps what was measured, so that a run that stands in several tables is read once.
+
+    Of calibration errors the interval is by test inversion, of accuracy Wilson's, of AUROC DeLong's. Beside the usual metrics there are
+    two of the paper's hypothesis: `lambda_correlation`, Spearman's between lambda and the confidence of mixed test samples, and
+    `raw_minus_mixed`, by how much raw ones are more confident. What cannot be read counts as not there, and is noted in `damaged`.
+    """
+
+    def __init__(self, runs: Path, replicates: int = 400):
+        self.damaged: dict[str, str] = {}
+        """By id, what is wrong with a run."""
+        self._replicates = replicates
+        self._open: Callable[[Run], _Opened | None] = lru_cache(maxsize=16)(lambda run: _Opened.finished(runs, run))
+        self._kept: dict[tuple[str, ...], float | None] = {}
+        self._measured: dict[tuple[str, ...], Measured] = {}
+
+    def values(self, cell: Cell, metric: str, stage: Stage = "plain") -> dict[int, float]:
+        """By seed, of the runs that are finished."""
+        found = {run.seed: self._value(run, metric, stage, cell.unknown) for run in cell.runs}
+        return {seed: value for seed, value in found.items() if value is not None}
+
+    def measured(self, cell: Cell, metric: str, stage: Stage = "plain") -> list[Measured]:
+        """With intervals, of the runs that are finished."""
+        found = [self._with_interval(run, metric, stage, cell.unknown) for run in cell.runs]
+        return [each for each in found if each is not None]
+
+    def _value(self, run: Run, metric: str, stage: Stage, unknown: str) -> float | None:
+        key = (run.id, metric, stage, unknown)
+        if key not in self._kept:
+            self._kept[key] = self._asked(run, lambda opened: opened.value(metric, stage, unknown))
+        return self._kept[key]
+
+    def _with_interval(self, run: Run, metric: str, stage: Stage, unknown: str) -> Measured | None:
+        key = (run.id, metric, stage, unknown)
+        if key not in self._measured:
+            value = self._value(run, metric, stage, unknown)
+            if value is None:
+                return None
+            found = self._asked(run, lambda opened: opened.measured(metric, stage, unknown, value, self._replicates))
+            if found is None:
+                return None
+            self._measured[key] = found
+        return self._measured[key]
+
+    def _asked(self, run: Run, question: Callable[["_Opened"], T | None]) -> T | None:
+        try:
+            opened = self._open(run)
+            return None if opened is None else question(opened)
+        except InvalidInput as error:
+            self.damaged[run.id] = str(error)
+            return None
+
+    def curve(self, cell: Cell) -> list[float | None]:
+        """Mean confidence in ten bins of lambda from 0.5 to 1, then of raw samples; nothing without finished runs."""
+        found = [curve for run in cell.runs if (curve := self._asked(run, lambda opened: opened.curve)) is not None]
+        curves = torch.tensor(found, dtype=torch.float64)
+        return [None if mean.isnan() else mean.item() for mean in curves.nanmean(dim=0)] if len(curves) else []
+
+    def cost(self, run: Run) -> tuple[float, str] | None:
+        """Seconds that a finished run took to train, and the machine that it was trained on."""
+        return self._asked(run, lambda opened: (opened.seconds, opened.machine))
+
+
+class _Opened:
+    """The stored scores of a finished run."""
+
+    def __init__(self, stored: StoredRun):
+        self._stored = stored
+
+    @classmethod
+    def finished(cls, runs: Path, run: Run) -> "_Opened | None":
+        stored = StoredRun.locate(runs, run)
+        return cls(stored) if stored.finished else None
+
+    @property
+    def seconds(self) -> float:
+        return self._stored.result.seconds
+
+    @property
+    def machine(self) -> str:
+        environment = self._stored.environment
+        if environment is None:
+            return "unknown"
+        version = environment.packages.get("torch")
+        return ", ".join([*environment.devices[:1], *([f"torch {version}"] if version else [])])
+
+    @cached_property
+    def test(self) -> Scores:
+        return self._stored.predictions("test")
+
+    @cached_property
+    def temperature(self) -> dict[Stage, float]:
+        val = self._stored.predictions("val")
+        found: dict[Stage, float] = {"plain": 1.0}
+        for objective in OBJECTIVES:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a fit on its boundary is in the run's result, and no news in a table
+                found[objective] = TemperatureScaling(objective).fit(val.logits, val.labels).temperature_  # type: ignore[arg-type]
+        return found
+
+    def logits(self, stage: Stage) -> Float[Tensor, "N K"]:
+        return self.test.logits / self.temperature[stage]
+
+    def strangeness(self, stage: Stage, unknown: str) -> tuple[Float[Tensor, " N"], Float[Tensor, " M"]] | None:
+        """Entropies of test samples and of unknown ones."""
+        outside = self._stored.unknown_predictions(unknown_set_name(unknown)) if unknown else None
+        if outside is None:
+            return None
+        return ood_scores(self.logits(stage)), ood_scores(outside.logits / self.temperature[stage])
+
+    def value(self, metric: str, stage: Stage, unknown: str) -> float | None:
+        if metric == "auroc":
+            both = self.strangeness(stage, unknown)
+            return None if both is None else _delong(*both).value
+        if metric in ("lambda_correlation", "raw_minus_mixed"):
+            return self._hypothesis(metric)
+        return _METRICS[metric](self.logits(stage), self.test.labels, from_logits=True).item()
+
+    @cached_property
+    def mixed(self) -> tuple[Float[Tensor, " M"], Float[Tensor, " M"]] | None:
+        """Confidence and lambda of mixed test samples."""
+        mixed = self._stored.mixed_predictions
+        return None if mixed is None else (confidence(mixed.logits.double()), mixed.lam.double())
+
+    @property
+    def curve(self) -> list[float] | None:
+        """See `Measurements.curve`."""
+        if self.mixed is None:
+            return None
+        return [*confidence_by_lambda(*self.mixed)[1].tolist(), confidence(self.test.logits).mean().item()]
+
+    def _hypothesis(self, metric: str) -> float | None:
+        from scipy.stats import spearmanr
+
+        if self.mixed is None:
+            return None
+        sure, lam = self.mixed
+        if metric == "raw_minus_mixed":
+            return (confidence(self.test.logits).mean() - sure.mean()).item()
+        # Confidences that are all the same follow nothing.
+        return 0.0 if sure.min() == sure.max() else float(spearmanr(sure.numpy(), lam.numpy()).statistic)
+
+    def measured(self, metric: str, stage: Stage, unknown: str, value: float, replicates: int) -> Measured:
+        if metric == "accuracy":
+            from scipy.stats import binomtest
+
+            ends = binomtest(round(value * len(self.test)), len(self.test)).proportion_ci(method="wilson")
+            return Measured(value, float(ends.low), float(ends.high))
+        if metric == "auroc":
+            both = self.strangeness(stage, unknown)
+            assert both is not None  # it has a value
+            return _delong(*both)
+        if metric not in GAP_KEYS:
+            return Measured(value)
+        rng = random.stream(self._stored.run.seed, "scorecard", metric, stage)
+        samples = read_samples(self.logits(stage), self.test.labels, num_bins=15, from_logits=True)
+        floor = gap_floor(samples, metric, replicates, rng)
+        if samples.unanimous:
+            return Measured(value, floor=floor.mean)
+        (draws,) = bootstrap([samples], replicates, rng, ranked=False)
+        interval = gap_interval(samples, metric, draws, floor)
+        return Measured(value, interval.low, interval.high, floor.mean)
+
+
+def _delong(inside: Float[Tensor, " N"], outside: Float[Tensor, " M"]) -> Measured:
+    """AUROC with DeLong's interval: its variance is that of each sample's share of the other set that it is told from."""
+    both = torch.cat([inside, outside])
+    below_inside, below_outside = (_share_below(both, each) for each in (inside, outside))
+    told = below_inside[len(inside) :]
+    kept = 1 - below_outside[: len(inside)]
+    value = told.mean().item()
+    error = sum(share.var(correction=0).item() / len(share) for share in (told, kept)) ** 0.5
+    return Measured(value, max(value - 1.96 * error, 0.0), min(value + 1.96 * error, 1.0))
+
+
+def _share_below(values: Tensor, among: Tensor) -> Tensor:
+    """For each value the share of `among` that is smaller, equal ones by half."""
+    ordered = among.sort().values
+    below, upto = (torch.searchsorted(ordered, values, right=right) for right in (False, True))
+    return (below + upto).double() / (2 * len(ordered))

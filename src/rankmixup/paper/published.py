@@ -1,0 +1,61 @@
+"""The numbers that the paper prints in its tables 1 to 8, in percent, with their marks. Of its figures it prints none."""
+
+import csv
+from dataclasses import dataclass
+from decimal import Decimal
+from importlib.resources import files
+from typing import Literal
+
+from rankmixup.errors import unknown_name
+
+__all__ = ["PUBLISHED_TABLES", "Mark", "Published", "published"]
+
+PUBLISHED_TABLES = tuple(f"table{number}" for number in range(1, 9))
+
+Mark = Literal["bold", "underline"]
+"""The paper's signs for the best and the second best of a column."""
+
+_MARKS: dict[str, Mark | None] = {"": None, "bold": "bold", "underline": "underline"}
+
+
+@dataclass(frozen=True)
+class Published:
+    """One cell of a table; decimals, because the digits as printed are the data."""
+
+    row: str
+    """Registry key of the method, followed by /SETTING where the table varies one: `regmixup/cutmix`, `rankmixup-mrl/margin=2`."""
+    column: str
+    """DATA/NETWORK, with a long tail as DATA-lt-RATIO, or DATA/NETWORK/UNKNOWN where unknown samples are detected."""
+    metric: str
+    value: Decimal
+    after_ts: Decimal | None
+    """The number in parentheses: after temperature scaling."""
+    mark: Mark | None
+    after_ts_mark: Mark | None
+    note: str
+    """What is odd about the cell; begins with `misprint` where the number must be wrong."""
+
+
+def published(table: str) -> list[Published]:
+    """The cells of a table in the order in which the paper prints them.
+
+    >>> cell = published("table5")[0]
+    >>> cell.row, cell.column, cell.metric, str(cell.value), str(cell.after_ts)
+    ('rankmixup-mrl/margin=1', 'cifar10/resnet50', 'ece', '1.54', '1.09')
+    """
+    if table not in PUBLISHED_TABLES:
+        raise unknown_name("published table", table, PUBLISHED_TABLES)
+    text = (files("rankmixup.paper") / "published" / f"{table}.csv").read_text(encoding="utf-8")
+    return [
+        Published(
+            row=record["row"],
+            column=record["column"],
+            metric=record["metric"],
+            value=Decimal(record["value"]),
+            after_ts=Decimal(record["after_ts"]) if record["after_ts"] else None,
+            mark=_MARKS[record["mark"]],
+            after_ts_mark=_MARKS[record["after_ts_mark"]],
+            note=record["note"],
+        )
+        for record in csv.DictReader(text.splitlines())
+    ]

@@ -1,0 +1,104 @@
+"""Which columns are scores and which are labels, by name, by number and by request."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from rankmixup.errors import InvalidInput
+from rankmixup.evaluation import Scores
+from rankmixup.evaluation.csv_columns import LABEL_NAMES
+
+
+def read(folder: Path, header: str, *rows: str, kind: str | None = "logits", **asked) -> Scores:
+    path = folder / "scores.csv"
+    path.write_text("\n".join([header, *rows] if header else rows) + "\n")
+    return Scores.read(path, kind, **asked)
+
+
+def test_a_class_may_have_any_name_that_is_asked_for(tmp_path):
+    found = read(tmp_path, "id,index,weight,label", "1.5,2.5,9,0", "0.5,3.5,9,1", columns=["id", "index"])
+    assert found.scores.tolist() == [[1.5, 2.5], [0.5, 3.5]]
+    assert found.class_names == ("id", "index")
+    swapped = read(tmp_path, "id,index,weight,label", "1.5,2.5,9,0", columns=["index", "id"])
+    assert swapped.scores.tolist() == [[2.5, 1.5]]
+
+
+def test_the_label_is_found_by_name_even_where_other_columns_are_whole_numbers(tmp_path):
+    for header in ("target,logit_0,logit_1", "Y-True,logit_0,logit_1", "True Label,logits[0],logits[1]"):
+        found = read(tmp_path, header, "1,4,0", "0,7,1", kind=None)
+        assert found.labels.tolist() == [1, 0]
+        assert found.scores.tolist() == [[4, 0], [7, 1]]
+
+
+def test_columns_with_a_prefix_are_the_scores_and_all_others_are_ignored(tmp_path):
+    found = read(tmp_path, "path,prob_cat,weight,label,prob_dog", "a.png,0.25,7,dog,0.75", "b.png,1,7,cat,0", kind=None)
+    assert found.scores.tolist() == [[0.25, 0.75], [1, 0]]
+    assert found.labels.tolist() == [1, 0]
+    assert found.class_names == ("cat", "dog")
+    assert not found.from_logits
+
+
+def test_logits_and_probabilities_in_one_file(tmp_path):
+    table = ("logit0,logit1,prob0,prob1,label", "0,0,0.5,0.5,1")
+    assert read(tmp_path, *table, kind="probs").scores.tolist() == [[0.5, 0.5]]
+    assert read(tmp_path, *table, kind="logits").scores.tolist() == [[0, 0]]
+    with pytest.raises(InvalidInput, match="both logits and probabilities, kind \\(--from\\) must say which to read"):
+        read(tmp_path, *table, kind=None)
+
+
+def test_a_file_without_a_header(tmp_path):
+    rows = "1,4.5,0", "0,7,1"  # labels first; the last column could hold them too
+    with pytest.raises(InvalidInput, match="no header, and columns '0', '2' could all be labels; label_column"):
+        read(tmp_path, "", *rows)
+    found = read(tmp_path, "", *rows, label_column="0")
+    assert (found.labels.tolist(), found.scores.tolist()) == ([1, 0], [[4.5, 0], [7, 1]])
+    found = read(tmp_path, "", *rows, label_column="2", columns=["1", "0"])
+    assert (found.labels.tolist(), found.scores.tolist()) == ([0, 1], [[4.5, 1], [7, 0]])
+    assert read(tmp_path, "", *rows, columns=["1", "0"]).labels.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "asked", "message"),
+    [
+        ("a,b,weight,label", "1,2,1,0", {}, "which 'weight' may not be; columns (--columns) names the classes"),
+        ("id,a,index,label", "1,2,1,0", {}, "which 'id', 'index' may not be"),
+        ("a,b,note,label", "1,2,x,0", {}, "which 'note' may not be"),
+        ("a,b,c", "1,2,0", {}, "must have a name of labels such as label or target, got 'a', 'b', 'c'; label_column (--label-column)"),
+        ("a,b,label,target", "1,2,0,0", {}, "got 'label', 'target'; label_column (--label-column) says which it is"),
+        ("a,a,label", "1,2,0", {}, "every column must have a name of its own, got 'a' more than once"),
+        ("logit_0,logit_2,label", "1,2,0", {}, "numbered columns must be the classes from 0 or 1 on without a gap, got '0', '2'"),
+        ("logit_0,logit_1,logit_max,label", "1,2,2,0", {}, "without a gap, got '0', '1', 'max'"),
+        ("a,b,label", "1,2,0", {"label_column": "lable"}, "unknown column 'lable'; did you mean 'label'?"),
+        ("a,b,label", "1,2,0", {"columns": ["a", "B"]}, "unknown column 'B'; did you mean 'b'?"),
+        ("a,b,label", "1,2,0", {"columns": ["a", "a"]}, "columns (--columns) must name each column once"),
+        ("a,b,label", "1,2,0", {"columns": ["a", "label"], "label_column": "label"}, "must not name that of the labels, got 'label'"),
+        ("label", "0", {}, "at least one column of scores and one of labels"),
+        ("", "1.5,0", {"label_column": "2"}, "unknown column '2'"),
+        ("", "1.5,0", {"columns": ["1"]}, "label_column (--label-column) must be given with columns"),
+    ],
+)
+def test_what_could_mean_two_things_is_refused_with_the_way_out(tmp_path, header, row, asked, message):
+    with pytest.raises(InvalidInput) as caught:
+        read(tmp_path, header, row, **asked)
+    assert message in str(caught.value)
+    assert str(tmp_path / "scores.csv") in str(caught.value)
+
+
+def test_samples_of_no_class_need_no_column_of_labels(tmp_path):
+    path = tmp_path / "ood.csv"
+    for text, asked in (
+        ("a,b\n1.5,2.5\n", {}),
+        ("a,b\n1.5,2.5\n", {"label_column": "label"}),
+        ("a,b,label\n1.5,2.5,fish\n", {}),
+        ("1.5,2.5\n", {}),
+        ("9,1.5,2.5\n", {"label_column": "0"}),
+        ("a,b,weight\n1.5,2.5,1\n", {"columns": ["a", "b"]}),
+    ):
+        path.write_text(text)
+        assert torch.equal(Scores.read_unlabelled(path, "logits", **asked).scores, torch.tensor([[1.5, 2.5]]).double())
+
+
+def test_the_page_about_score_files_names_every_column_of_labels():
+    page = (Path(__file__).parents[2] / "docs" / "score-files.md").read_text()
+    assert all(f"`{name}`" in page for name in LABEL_NAMES)

@@ -1,0 +1,76 @@
+import pytest
+import torch
+
+from rankmixup import functional as F
+from rankmixup.evaluation import METRICS, all_metrics
+from tests.oracles import metrics as oracle
+from tests.oracles import unchecked
+
+FUNCTIONS = {
+    "accuracy": (F.accuracy, {}),
+    "top5_accuracy": (F.accuracy, {"top_k": 5}),
+    "nll": (F.negative_log_likelihood, {}),
+    "brier": (F.brier_score, {}),
+    "ece": (F.expected_calibration_error, {}),
+    "ece_l2": (F.expected_calibration_error, {"norm": "l2"}),
+    "mce": (F.maximum_calibration_error, {}),
+    "aece": (F.adaptive_calibration_error, {}),
+    "classwise_ece": (F.classwise_calibration_error, {}),
+    "classwise_ece_sum": (F.classwise_calibration_error, {"aggregate": "sum"}),
+    "oe": (F.overconfidence_error, {}),
+    "ue": (F.underconfidence_error, {}),
+    "smooth_ece": (F.smooth_calibration_error, {}),
+    "debiased_ece": (F.debiased_calibration_error, {}),
+    "ks": (F.ks_calibration_error, {}),
+    "aurc": (F.aurc, {}),
+    "eaurc": (F.excess_aurc, {}),
+    "auroc_correct": (F.correctness_auroc, {}),
+}
+
+
+@pytest.mark.parametrize("from_logits", [False, True])
+@pytest.mark.parametrize("chunk", [77, 1 << 19])
+def test_every_key_is_what_its_function_gives(from_logits, chunk, rng, monkeypatch):
+    monkeypatch.setattr("rankmixup.metrics.inputs._CHUNK", chunk)
+    probs, target = oracle.random_probs(200, 8, rng)
+    scores = probs.log() if from_logits else probs
+    values = all_metrics(scores, target, from_logits=from_logits)
+    assert tuple(values) == tuple(METRICS) == tuple(FUNCTIONS)
+    for key, (function, options) in FUNCTIONS.items():
+        assert values[key] == pytest.approx(function(scores, target, from_logits=from_logits, **options).item(), abs=1e-12), key
+
+
+def test_classwise_can_be_left_out(rng):
+    values = all_metrics(*oracle.random_probs(20, 8, rng), classwise=False)
+    assert values["classwise_ece"] is values["classwise_ece_sum"] is None
+    assert values["ece"] is not None
+
+
+def test_what_is_not_defined_is_none():
+    one = all_metrics(torch.tensor([[0.9, 0.1]]), torch.tensor([0]))
+    assert {key for key, value in one.items() if value is None} == {"top5_accuracy", "debiased_ece", "auroc_correct"}
+    wrong = all_metrics(torch.tensor([[1.0, 0.0]] * 3), torch.tensor([1, 1, 1]))
+    assert {key for key, value in wrong.items() if value is None} == {"top5_accuracy", "auroc_correct"}
+    assert [wrong[key] for key in ("ece", "mce", "ks", "aurc", "oe", "debiased_ece")] == pytest.approx([1] * 6, abs=1e-12)
+    assert wrong["nll"] == float("inf")
+
+
+@pytest.mark.parametrize("from_logits", [False, True])
+def test_one_class_is_always_right(from_logits):
+    values = all_metrics(torch.ones(4, 1), torch.zeros(4, dtype=torch.long), from_logits=from_logits)
+    assert values["accuracy"] == 1
+    for key in ("nll", "brier", "ece", "ece_l2", "mce", "aece", "classwise_ece", "oe", "ue", "debiased_ece", "ks", "aurc", "eaurc"):
+        assert values[key] == 0, key
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_logits_are_read_in_float32(dtype, rng):
+    logits, target = torch.randn(300, 10, generator=rng).to(dtype), torch.randint(10, (300,), generator=rng)
+    assert all_metrics(logits, target, from_logits=True) == all_metrics(logits.float(), target, from_logits=True)
+
+
+def test_labels_may_be_small_integers(rng):
+    probs, target = oracle.random_probs(30, 8, rng)
+    for dtype in (torch.uint8, torch.int16, torch.int32):
+        with unchecked():  # annotations call unsigned integers by another name
+            assert all_metrics(probs, target.to(dtype)) == all_metrics(probs, target)

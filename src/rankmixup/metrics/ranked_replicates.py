@@ -50,8 +50,8 @@ class WrongRuns(NamedTuple):
         before = int(self.until[first - 1]) if first > 0 else 0
         until = self.until[first:last].long() - before
         wrong = self.wrong[before : before + int(until[-1])] if len(until) > 0 else self.wrong[:0]
-        places = (each.long() - start for each in (self.start[first:last], self.end[first:last], wrong))
-        return WrongRuns(*places, until)
+        starts, ends, wrong = (each.long() - start for each in (self.start[first:last], self.end[first:last], wrong))
+        return WrongRuns(starts, ends, wrong, until)
 
 
 class RankedSums:

@@ -23,8 +23,8 @@ _SECONDS = 60
 """An input that takes longer hangs."""
 _MEMORY = 2**31
 """An input that takes more bytes than this, none of which is larger than a few megabytes, is a bomb."""
-_SENTENCE = 600
-"""Characters of the longest refusal."""
+_SENTENCE = 1000
+"""Characters of the longest refusal, as the command cuts them: a few names of files may be long."""
 
 
 class Difference(AssertionError):

@@ -177,7 +177,7 @@ def _calibrator(rng: np.random.Generator) -> tuple[Callable[..., Any], Arguments
     test = rng.normal(size=(5, fitted.scores.shape[1]))
 
     def call(logits: Any, target: Any, test_logits: Any) -> Any:
-        return kind().fit(logits, target).transform(test_logits)[0, 0]
+        return kind().fit(logits, target).transform(test_logits).sum()
 
     logits = fitted.scores if fitted.from_logits else rng.normal(size=fitted.scores.shape)
     return call, {"logits": logits, "target": fitted.labels, "test_logits": test}, None, None

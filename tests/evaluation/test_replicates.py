@@ -50,3 +50,18 @@ def test_statistics_of_the_observed_gaps_are_the_metrics(rng):
         assert statistic(gaps).item() == pytest.approx(expected[key], abs=1e-9), key
     for key, value in ranked_values(torch.ones(1, 200), samples).items():
         assert value.item() == pytest.approx(expected[key], abs=1e-9), key
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_ranks_are_the_same_block_by_block(ties, rng, monkeypatch):
+    probs, target = random_probs(300, 6, rng)
+    if ties:
+        probs = ((probs * 4).round() + 1) / ((probs * 4).round() + 1).sum(dim=1, keepdim=True)
+    weights = torch.cat(list(bootstrap_weights(300, 5, rng)))
+    whole = ranked_values(weights, read_samples(probs, target, num_bins=15, from_logits=False))
+    monkeypatch.setattr("rankmixup.metrics.replicates.BLOCK", 7)
+    samples = read_samples(probs, target, num_bins=15, from_logits=False)
+    assert len(samples.blocks) > 5
+    for key, values in ranked_values(weights, samples).items():
+        torch.testing.assert_close(values, whole[key])
+    torch.testing.assert_close(samples.bins().ece().item(), repeated(probs, target, torch.ones(300), 15)["ece"])

@@ -151,3 +151,22 @@ def test_intervals_stay_within_the_range_of_their_metric(rng):
     for key, each in found.items():
         if each.low is not None and key not in ("nll", "brier"):
             assert 0 <= each.low <= each.high <= 1, key
+
+
+def test_many_samples_are_resampled_block_by_block(rng, monkeypatch):
+    """Blocks of 64 samples instead of one of all: the same but for the draws."""
+    logits, target = calibrated(1500, 6, rng)
+    whole = metric_uncertainty(1.3 * logits, target, from_logits=True, rng=rng)
+    for module in ("replicates", "error_floors", "noise_floor"):
+        monkeypatch.setattr(f"rankmixup.metrics.{module}.BLOCK", 64)
+    blocks = metric_uncertainty(1.3 * logits, target, from_logits=True, rng=rng)
+    for key, each in whole.items():
+        assert blocks[key].value == pytest.approx(each.value, abs=1e-12), key
+        if each.low is not None and key != "mce":  # one bin of few samples decides that, which jumps
+            width = each.high - each.low
+            assert blocks[key].low == pytest.approx(each.low, abs=0.15 * width), key
+            assert blocks[key].high == pytest.approx(each.high, abs=0.15 * width), key
+        if each.floor is not None:
+            # Four standard errors of the difference of two means over 1000 replicates, of which four standard deviations hold 95 %.
+            spread = (each.floor.high - each.floor.low) / 4
+            assert blocks[key].floor.mean == pytest.approx(each.floor.mean, abs=4 * spread * (2 / 1000) ** 0.5), key

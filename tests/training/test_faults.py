@@ -236,3 +236,11 @@ def test_a_process_that_dies_ends_the_other_with_one_error_that_names_it(victim,
     again.send_signal(signal.SIGTERM)
     assert "was stopped by SIGTERM" in again.communicate(timeout=60)[1]
     assert again.returncode == 143
+
+
+def test_a_folder_in_the_place_of_a_file_is_named(tmp_path):
+    stored = StoredRun.locate(tmp_path, short())
+    (stored.path / "metrics.csv").mkdir(parents=True)
+    stored.create()
+    with pytest.raises(WorkFailed, match=r"metrics\.csv could not be read or written \(Is a directory\)"):
+        rm.train(short(), runs=tmp_path, accelerator="cpu")

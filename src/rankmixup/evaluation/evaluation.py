@@ -112,7 +112,7 @@ def evaluate(
     """Metrics of test scores with intervals and noise floors, and of the same scores after calibration on `calibrate_on=(logits, labels)`.
 
     Tensors or numpy arrays; with `from_logits=False` all of them are probabilities. `ood` names scores of out-of-distribution samples
-    to be told from the test samples by `score`. `num_bins`, 1 to 10,000, are the bins of ECE and its kin, and of histogram binning.
+    to be told from the test samples by `score`. `num_bins`, 1 to 1,000, are the bins of ECE and its kin, and of histogram binning.
 
     >>> import torch
     >>> report = evaluate(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))

@@ -9,6 +9,7 @@ where the wrong ones of a run are spread evenly over its places; and to the numb
 e times those above it and e times half of those beside it. Runs without a wrong prediction add nothing: most samples need not be looked at.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -21,7 +22,7 @@ __all__ = ["RankedSums", "WrongRuns"]
 
 
 class WrongRuns(NamedTuple):
-    """Runs of equal log-odds with a wrong prediction, in order of confidence."""
+    """Runs of equal log-odds with a wrong prediction, in order of confidence; of all samples in 32 bits, which suffice for any."""
 
     start: Int[Tensor, " G"]
     end: Int[Tensor, " G"]
@@ -31,23 +32,26 @@ class WrongRuns(NamedTuple):
     """How many of those come before the end of the run."""
 
     @classmethod
-    def of(cls, right: Bool[Tensor, " N"], last: Bool[Tensor, " N"]) -> "WrongRuns":
-        """Of sorted samples, with the last of each run marked."""
-        wrong = (~right).nonzero().squeeze(1)
-        if bool(last.all()):
-            return cls(wrong, wrong + 1, wrong, torch.arange(1, len(wrong) + 1))
-        ends = last.nonzero().squeeze(1) + 1
-        run, count = torch.searchsorted(ends, wrong, right=True).unique_consecutive(return_counts=True)
-        starts = torch.nn.functional.pad(ends, (1, 0))
-        return cls(starts[run], ends[run], wrong, count.cumsum(0))
+    def of(cls, right: Bool[Tensor, " N"], last: Bool[Tensor, " N"], blocks: list[int]) -> "WrongRuns":
+        """Of sorted samples, with the last of each run marked; in blocks, since the ends of all runs may take more than the result."""
+        parts, before = [], 0
+        for first, stop in pairwise(blocks):
+            ends = last[first:stop].nonzero().squeeze(1) + 1
+            wrong = (~right[first:stop]).nonzero().squeeze(1)
+            run, count = torch.searchsorted(ends, wrong, right=True).unique_consecutive(return_counts=True)
+            start = torch.nn.functional.pad(ends, (1, 0))[run]
+            parts.append([each.int() for each in (start + first, ends[run] + first, wrong + first, count.cumsum(0) + before)])
+            before += len(wrong)
+        return cls(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
     def within(self, start: int, end: int) -> "WrongRuns":
         """Those of a block, counted from its beginning."""
         first, last = (int(torch.searchsorted(self.start, place)) for place in (start, end))
         before = int(self.until[first - 1]) if first > 0 else 0
-        until = self.until[first:last] - before
+        until = self.until[first:last].long() - before
         wrong = self.wrong[before : before + int(until[-1])] if len(until) > 0 else self.wrong[:0]
-        return WrongRuns(self.start[first:last] - start, self.end[first:last] - start, wrong - start, until)
+        starts, ends, wrong = (each.long() - start for each in (self.start[first:last], self.end[first:last], wrong))
+        return WrongRuns(starts, ends, wrong, until)
 
 
 class RankedSums:

@@ -113,13 +113,14 @@ def sorted_samples(
     means = means or {}
     for key in list(means):
         means[key] = means[key].detach().cpu()[order]
+    blocks = _blocks(last)
     return Samples(
         confidence,
         right,
-        order,
+        order.int(),
         last_of_confidence,
-        WrongRuns.of(right, last),
-        _blocks(last),
+        WrongRuns.of(right, last, blocks),
+        blocks,
         means,
         equal_width(confidence, num_bins),
         equal_mass(last_of_confidence, num_bins),

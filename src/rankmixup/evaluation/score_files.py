@@ -17,7 +17,7 @@ from torch import Tensor
 from rankmixup.errors import InvalidInput, require
 from rankmixup.evaluation.csv_columns import Asked
 from rankmixup.evaluation.score_csv import read_csv
-from rankmixup.files import read_npz, require_fits
+from rankmixup.files import read_npz, reason, require_fits
 
 __all__ = ["KINDS", "ScoreFile", "read_score_file"]
 
@@ -57,8 +57,7 @@ def read_score_file(
     except InvalidInput:
         raise
     except Exception as error:  # every library has its own ways to say that bytes are broken
-        reason = next(iter(str(error).splitlines()), "")[:200] or type(error).__name__
-        raise InvalidInput(f"{path} must be a whole {ending[1:]} file, it cannot be read ({reason.rstrip('.')})") from error
+        raise InvalidInput(f"{path} must be a whole {ending[1:]} file, it cannot be read ({reason(error)})") from error
     if file.kind is None:
         require(kind is not None, f"{path} does not say what it holds, kind (--from) must be 'logits' or 'probs'")
     else:
@@ -92,9 +91,6 @@ def _names(path: Path, names: Any) -> tuple[str, ...] | None:
 
 
 def _read_npz(path: Path) -> ScoreFile:
-    if zipfile.is_zipfile(path):
-        # numpy leaves the file open where its directory is damaged; zipfile says so and closes it.
-        zipfile.ZipFile(path).close()
     return _named(path, read_npz(path, optional=(*KINDS, "labels", "class_names")))
 
 

@@ -74,7 +74,7 @@ def paired_comparison(
 def _mean_differences(key: str, models: list[Samples], replicates: int, rng: torch.Generator) -> tuple[float, Tensor]:
     """Of each sample first, so that what two models share cancels to exactly 0."""
     columns = [samples.means[key].double() for samples in models]
-    a, b = (torch.empty_like(column).index_copy_(0, samples.order, column) for column, samples in zip(columns, models, strict=True))
+    a, b = (torch.empty_like(column).index_copy_(0, samples.order.long(), column) for column, samples in zip(columns, models, strict=True))
     mean = (a - b).mean()
     deviation = (a - b - mean).float()
     draws = [weights @ deviation for weights in bootstrap_weights(len(deviation), replicates, rng)]

@@ -115,7 +115,7 @@ class Calibrator(ABC):
 
     name: ClassVar[str]
     num_bins: int = 15
-    """Bins of the ECE in the report, 1 to 10,000; of histogram binning also its own."""
+    """Bins of the ECE in the report, 1 to 1,000; of histogram binning also its own."""
     report_: FitReport
     _module: CalibrationModule | None = None
     _classes: int

@@ -1,7 +1,7 @@
 """Training a run from wherever it stands to its result. Nothing here knows a method, a data set or a network by name."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lightning_fabric import Fabric
@@ -10,7 +10,7 @@ from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from rankmixup.data import Dataset
 from rankmixup.data.overlap import check_held_out, overlap_sentence, shared_images
-from rankmixup.errors import require, shown
+from rankmixup.errors import WorkFailed, require, shown
 from rankmixup.files import write_json
 from rankmixup.hardware import Accelerator, Hardware, Strategy
 from rankmixup.runs import Run, StoredRun, environment
@@ -74,11 +74,23 @@ def train(
                 if first is not None:
                     _describe(store, dataset, first)
                 until_done.enter_context(signals)
-                _train(trainer, first or Watcher())
+                with _naming_files():
+                    _train(trainer, first or Watcher())
 
         with settings_restored():
             build_fabric(hardware, run.optimisation).launch(work)
     return store
+
+
+@contextlib.contextmanager
+def _naming_files() -> Iterator[None]:
+    """Say in one sentence which file could not be read or written."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:  # of something else, such as a connection
+            raise
+        raise WorkFailed(f"{error.filename2 or error.filename} could not be read or written ({error.strerror})") from error
 
 
 def _load(fabric: Fabric, run: Run, root: Path | None, download: bool) -> Dataset:

@@ -59,7 +59,7 @@ def test_ranks_are_the_same_block_by_block(ties, rng, monkeypatch):
         probs = ((probs * 4).round() + 1) / ((probs * 4).round() + 1).sum(dim=1, keepdim=True)
     weights = torch.cat(list(bootstrap_weights(300, 5, rng)))
     whole = ranked_values(weights, read_samples(probs, target, num_bins=15, from_logits=False))
-    monkeypatch.setattr("rankmixup.metrics.replicates.BLOCK", 7)
+    monkeypatch.setattr("rankmixup.evaluation.replicates.BLOCK", 7)
     samples = read_samples(probs, target, num_bins=15, from_logits=False)
     assert len(samples.blocks) > 5
     for key, values in ranked_values(weights, samples).items():

@@ -158,7 +158,7 @@ def test_many_samples_are_resampled_block_by_block(rng, monkeypatch):
     logits, target = calibrated(1500, 6, rng)
     whole = metric_uncertainty(1.3 * logits, target, from_logits=True, rng=rng)
     for module in ("replicates", "error_floors", "noise_floor"):
-        monkeypatch.setattr(f"rankmixup.metrics.{module}.BLOCK", 64)
+        monkeypatch.setattr(f"rankmixup.evaluation.{module}.BLOCK", 64)
     blocks = metric_uncertainty(1.3 * logits, target, from_logits=True, rng=rng)
     for key, each in whole.items():
         assert blocks[key].value == pytest.approx(each.value, abs=1e-12), key

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from benchmarks.peers import calibration_errors
 from benchmarks.timing import interleaved, line
+from rankmixup import evaluation, metrics, random
 from rankmixup import functional as F
-from rankmixup import metrics, random
 
 ROWS, CLASSES = 1_000_000, 100
 IMAGENET = (50_000, 1000)
@@ -57,8 +57,8 @@ def suite(repeats: int) -> list[str]:
     median = interleaved(
         {
             "softmax": lambda: logits.softmax(1),
-            "all but classwise": lambda: metrics.all_metrics(logits, target, from_logits=True, classwise=False),
-            "all": lambda: metrics.all_metrics(logits, target, from_logits=True),
+            "all but classwise": lambda: evaluation.all_metrics(logits, target, from_logits=True, classwise=False),
+            "all": lambda: evaluation.all_metrics(logits, target, from_logits=True),
         },
         repeats,
     )

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import rankmixup as rm
+from rankmixup import evaluation, random
 from rankmixup import functional as F
-from rankmixup import metrics, random
 from rankmixup.errors import InvalidInput
 from rankmixup.methods import Method
 from rankmixup.mixers import Mixed, Mixer
@@ -96,12 +96,12 @@ def calls():
         (rm.build_model, ("resnet8",), {"num_classes": 3, "image_size": 8, "in_channels": 1}),
         (rm.evaluate, (LOGITS, Y), {"calibrate_on": None, "ood": None, "seed": 0, "from_logits": True, "replicates": 10}),
         (fit_and_transform, (LOGITS, Y, LOGITS), {"objective": "nll", "num_bins": 15}),
-        (metrics.all_metrics, (PROBS, Y), options(metrics.all_metrics)),
-        (metrics.paired_comparison, (PROBS, PROBS, Y, "ece"), options(metrics.paired_comparison) | some),
-        (metrics.ece_noise_floor, (LAM, 0.1, rng), options(metrics.ece_noise_floor) | {"replicates": 10}),
-        (metrics.mcnemar, (Y > 0, Y > 1), {}),
-        (metrics.holm, ([0.1, 0.2],), {}),
-        (metrics.over_seeds, ([0.1, 0.2],), {}),
+        (evaluation.all_metrics, (PROBS, Y), options(evaluation.all_metrics)),
+        (evaluation.paired_comparison, (PROBS, PROBS, Y, "ece"), options(evaluation.paired_comparison) | some),
+        (evaluation.ece_noise_floor, (LAM, 0.1, rng), options(evaluation.ece_noise_floor) | {"replicates": 10}),
+        (evaluation.mcnemar, (Y > 0, Y > 1), {}),
+        (evaluation.holm, ([0.1, 0.2],), {}),
+        (evaluation.over_seeds, ([0.1, 0.2],), {}),
         (mixed.same_class, (Y,), {}),
         (mixed.relevance, (Y,), {}),
         (mixed.soft_labels, (3, Y), {}),

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 import rankmixup as rm
-from rankmixup import functional, metrics, posthoc
+from rankmixup import evaluation, functional, posthoc
 from rankmixup.errors import InvalidInput
 from studies.fuzzing.case import Difference, Verdict
 from studies.fuzzing.oracle import agree
@@ -116,7 +116,7 @@ def _all_metrics(rng: np.random.Generator) -> tuple[Callable[..., Any], Argument
     sample = draw_sample(rng)
 
     def call(scores: Any, target: Any, num_bins: Any) -> Any:
-        return metrics.all_metrics(scores, target, num_bins=num_bins, from_logits=sample.from_logits)
+        return evaluation.all_metrics(scores, target, num_bins=num_bins, from_logits=sample.from_logits)
 
     arguments = {"scores": sample.scores, "target": sample.labels, "num_bins": int(rng.choice([1, 10, 15]))}
     return call, arguments, sample, "all"

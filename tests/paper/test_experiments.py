@@ -63,7 +63,7 @@ def test_keys_and_grids():
 @pytest.mark.parametrize("scale", SCALES)
 def test_what_several_experiments_show_is_trained_once(scale):
     def run(experiment, row):
-        return EXPERIMENTS[experiment].runs(find_scale(scale))[row, "cifar10/resnet50"][0].id
+        return EXPERIMENTS[experiment].cells(find_scale(scale))[row, "cifar10/resnet50"].runs[0].id
 
     assert run("table5", "rankmixup-mrl/margin=2") == run("figure2", "rankmixup-mrl/margin=2") == run("table1", "rankmixup-mrl")
     same = [
@@ -78,13 +78,15 @@ def test_what_several_experiments_show_is_trained_once(scale):
 
 
 def test_rows_are_the_recipe_but_for_what_they_change():
-    cells = EXPERIMENTS["table1"].runs(find_scale("paper"), seeds=2)
-    assert cells["rankmixup-mrl", "tiny-imagenet/resnet101"][1] == Run("rankmixup-mrl", data="tiny-imagenet", model="resnet101", seed=1)
-    mixers = EXPERIMENTS["table7"].runs(find_scale("paper"))
-    method = mixers["rankmixup-mndcg/cutmix", "tiny-imagenet/resnet50"][0].method
+    cells = EXPERIMENTS["table1"].cells(find_scale("paper"), seeds=2)
+    assert cells["rankmixup-mrl", "tiny-imagenet/resnet101"].runs[1] == Run(
+        "rankmixup-mrl", data="tiny-imagenet", model="resnet101", seed=1
+    )
+    mixers = EXPERIMENTS["table7"].cells(find_scale("paper"))
+    method = mixers["rankmixup-mndcg/cutmix", "tiny-imagenet/resnet50"].runs[0].method
     assert (method.mixer.name, method.mixer.alpha, method.num_mixes) == ("cutmix", 1.0, 3)
-    assert mixers["regmixup/cutmix", "cifar10/resnet50"][0].method.mixer.forward == "joint"
-    assert EXPERIMENTS["table8"].runs(find_scale("paper"))["ce", "cifar100-lt-100/resnet32"][0].data.imbalance == 100
+    assert mixers["regmixup/cutmix", "cifar10/resnet50"].runs[0].method.mixer.forward == "joint"
+    assert EXPERIMENTS["table8"].cells(find_scale("paper"))["ce", "cifar100-lt-100/resnet32"].runs[0].data.imbalance == 100
 
 
 def test_tasks_are_the_runs_once_with_all_their_unknown_samples():

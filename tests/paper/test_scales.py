@@ -38,7 +38,7 @@ def test_cpu_fills_the_columns_of_cifar10_from_a_part_of_it(tmp_path):
         key: {len(cell.runs) for cell in EXPERIMENTS[key].cells(scale).values()} for key in ("table1", "table4", "table5", "supplement1")
     }
     assert seeds == {"table1": {5}, "table4": {5}, "table5": {3}, "supplement1": {1}}
-    run = EXPERIMENTS["table1"].runs(scale)["ce", "cifar10/resnet50"][0]
+    run = EXPERIMENTS["table1"].cells(scale)["ce", "cifar10/resnet50"].runs[0]
     assert (run.data.name, run.data.image_size, run.data.augment) == ("cifar10", 16, "none")
 
 
@@ -51,17 +51,17 @@ def test_cpu_takes_what_there_is_of_cifar100(tmp_path):
 
 def test_cpu_without_a_data_root_takes_digits(monkeypatch, tmp_path):
     monkeypatch.delenv("RANKMIXUP_DATA", raising=False)
-    (run, *_) = EXPERIMENTS["table5"].runs(find_scale("cpu"))["rankmixup-mrl/margin=1", "cifar10/resnet50"]
+    run = EXPERIMENTS["table5"].cells(find_scale("cpu"))["rankmixup-mrl/margin=1", "cifar10/resnet50"].runs[0]
     assert run.data == Digits()
     monkeypatch.setenv("RANKMIXUP_DATA", str(tmp_path))
-    (run, *_) = EXPERIMENTS["table5"].runs(find_scale("cpu"))["rankmixup-mrl/margin=1", "cifar10/resnet50"]
+    run = EXPERIMENTS["table5"].cells(find_scale("cpu"))["rankmixup-mrl/margin=1", "cifar10/resnet50"].runs[0]
     assert run.data.name == "cifar10"
 
 
 def test_long_tails_of_digits_leave_every_class_a_sample():
     for scale in ("cpu", "quick"):
-        for runs in EXPERIMENTS["table8"].runs(find_scale(scale)).values():
-            assert int(runs[0].data.load().class_counts.min()) >= 3
+        for cell in EXPERIMENTS["table8"].cells(find_scale(scale)).values():
+            assert int(cell.runs[0].data.load().class_counts.min()) >= 3
 
 
 def test_the_whole_study_fits_a_night_on_two_cores(tmp_path):

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from rankmixup import files
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import Scores
-from rankmixup.files import parse_json, read_json, read_npz, require_fits, write_atomic
+from rankmixup.files import parse_json, read_json, read_npz, write_atomic
 from rankmixup.runs import Run, StoredRun
 
 LOGITS = np.array([[2.0, 0.0], [0.0, 3.0]])
@@ -170,42 +169,3 @@ def test_a_file_is_written_where_folders_cannot_be_opened(tmp_path, monkeypatch)
     write_atomic(tmp_path / "a", b"whole")
     monkeypatch.undo()
     assert (tmp_path / "a").read_bytes() == b"whole"
-
-
-def test_what_a_file_unpacks_to_must_fit(tmp_path, monkeypatch):
-    monkeypatch.delenv("RANKMIXUP_MAX_GIB", raising=False)
-    monkeypatch.setattr(files, "_available_memory", lambda: 4 << 30)
-    path = tmp_path / "a.npz"
-    path.write_bytes(b"small")
-    require_fits(path, 1 << 30)
-    with pytest.raises(
-        InvalidInput, match=r"a.npz unpacks to 1.5 GiB, which must be at most 1 GiB; allow more with --max-gib or RANKMIXUP_"
-    ):
-        require_fits(path, 3 << 29)
-    with path.open("wb") as file:
-        file.truncate(1 << 27)  # takes no room on disk; 20 times as much is 2.5 GiB
-    require_fits(path, 5 << 29)
-    with pytest.raises(InvalidInput, match=r"unpacks to 3 GiB, which must be at most 2.5 GiB"):
-        require_fits(path, 3 << 30)
-    monkeypatch.setenv("RANKMIXUP_MAX_GIB", "8.5")
-    require_fits(path, 3 << 30)
-    with pytest.raises(InvalidInput, match=r"unpacks to 8 GiB, which must be at most the memory that is available, 4 GiB"):
-        require_fits(path, 8 << 30)
-    monkeypatch.setenv("RANKMIXUP_MAX_GIB", "1e308")
-    with pytest.raises(InvalidInput, match=r"unpacks to .* GiB, which must be at most the memory that is available, 4 GiB"):
-        require_fits(path, 10**5000)
-    monkeypatch.setenv("RANKMIXUP_MAX_GIB", "0.5")
-    with pytest.raises(InvalidInput, match=r"unpacks to 1 GiB, which must be at most 0.5 GiB"):
-        require_fits(path, 1 << 30)
-
-
-@pytest.mark.parametrize("setting", ["", "0", "-1", "nan", "inf", "much"])
-def test_the_limit_must_be_a_positive_number(setting, tmp_path, monkeypatch):
-    monkeypatch.setenv("RANKMIXUP_MAX_GIB", setting)
-    (tmp_path / "a").touch()
-    with pytest.raises(InvalidInput, match=rf"RANKMIXUP_MAX_GIB \(--max-gib\) must be a positive number, got '{setting}'"):
-        require_fits(tmp_path / "a", 1)
-
-
-def test_available_memory_is_plausible():
-    assert 1 << 26 < files._available_memory() < 1 << 50

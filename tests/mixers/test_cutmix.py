@@ -114,11 +114,10 @@ def test_lambda_counts_only_the_part_of_a_box_inside_the_image(box):
     assert lam.tolist() == [0.5, 0.5]
 
 
-def test_a_box_turned_inside_out_is_empty():
-    x = torch.stack([torch.zeros(1, 4, 4), torch.ones(1, 4, 4)])
-    mixed, lam = cutmix(x, torch.tensor([[3, 1, 3, 1]] * 2), torch.tensor([1, 0]))
-    assert torch.equal(mixed, x)
-    assert lam.tolist() == [1.0, 1.0]
+@pytest.mark.parametrize("box", [(3, 1, 0, 2), (0, 2, 3, 1)])
+def test_a_box_turned_inside_out_is_refused(box):
+    with pytest.raises(InvalidInput, match="box must be .* with top <= bottom and left <= right"):
+        cutmix(torch.zeros(2, 1, 4, 4), torch.tensor([(0, 1, 0, 1), box]), torch.tensor([1, 0]))
 
 
 def test_function_refuses_what_is_not_an_image():

@@ -20,7 +20,8 @@ def cutmix(
     """Paste `box` of each sample's partner into it; returns new images and lambda, the share of area that stays.
 
     A box is `(top, bottom, left, right)`, its ends excluded; what lies outside the image does not count. The inputs are not
-    written to. Partners must lie in 0..B - 1, which is checked on the CPU alone: on a GPU it would make every step wait.
+    written to. Partners must lie in 0..B - 1 and the ends of a box be in order, which is checked on the CPU alone: on a GPU it
+    would make every step wait.
 
     >>> x = torch.stack([torch.zeros(1, 2, 2), torch.ones(1, 2, 2)])
     >>> mixed, lam = cutmix(x, torch.tensor([[0, 1, 0, 2]] * 2), torch.tensor([1, 0]))
@@ -35,6 +36,8 @@ def cutmix(
     for name, given in (("box", box), ("partner", partner)):
         check_same_device(name, given, x)
     top, bottom, left, right = box.unbind(-1)
+    ordered = box.device.type != "cpu" or bool(((top <= bottom) & (left <= right)).all())
+    require(ordered, "box must be (top, bottom, left, right) with top <= bottom and left <= right, got others")
     rows = torch.arange(height, device=x.device)
     columns = torch.arange(width, device=x.device)
     in_rows = (rows >= top.unsqueeze(-1)) & (rows < bottom.unsqueeze(-1))

@@ -116,7 +116,7 @@ def test_lambda_counts_only_the_part_of_a_box_inside_the_image(box):
 
 @pytest.mark.parametrize("box", [(3, 1, 0, 2), (0, 2, 3, 1)])
 def test_a_box_turned_inside_out_is_refused(box):
-    with pytest.raises(InvalidInput, match="box must be .* with top <= bottom and left <= right"):
+    with pytest.raises(InvalidInput, match=r"box must be .* with top <= bottom and left <= right"):
         cutmix(torch.zeros(2, 1, 4, 4), torch.tensor([(0, 1, 0, 1), box]), torch.tensor([1, 0]))
 
 

@@ -14,7 +14,7 @@ from rankmixup.cli.parsing import parse
 class List:
     """Names that the other commands take, with one line about each."""
 
-    kind: tyro.conf.Positional[Literal["methods", "mixers", "models", "data", "experiments"]]
+    kind: tyro.conf.Positional[Literal["methods", "mixers", "models", "data", "metrics", "calibrators", "experiments"]]
     """What to list."""
     json: bool = False
     """Print one JSON object on standard output, and nothing else there."""
@@ -25,9 +25,11 @@ def run(argv: list[str]) -> int:
     options = parse(List, argv, prog="rankmixup list")
 
     from rankmixup.data import DataSource
+    from rankmixup.evaluation import METRICS
     from rankmixup.methods import Method
     from rankmixup.mixers import Mixer
     from rankmixup.models import MODELS
+    from rankmixup.posthoc import CALIBRATORS
     from rankmixup.registry import Registry
     from rankmixup.reports.tables import listing
 
@@ -36,11 +38,14 @@ def run(argv: list[str]) -> int:
         "mixers": Mixer.registry,
         "models": MODELS,
         "data": DataSource.registry,
+        "calibrators": CALIBRATORS,
     }
     if options.kind == "experiments":
         from rankmixup.paper import EXPERIMENTS
 
         summaries = {key: experiment.title for key, experiment in EXPERIMENTS.items()}
+    elif options.kind == "metrics":
+        summaries = {key: metric.summary for key, metric in METRICS.items()}
     else:
         summaries = registries[options.kind].summaries()
     if options.json:

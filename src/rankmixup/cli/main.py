@@ -25,7 +25,7 @@ COMMANDS = {
     "report": "one HTML page about runs or files",
     "reproduce": "the paper's tables and figures again, beside the published numbers",
     "sweep": "every combination of some settings, ranked on validation: rankmixup sweep METHOD [options]",
-    "list": "list methods, mixers, models, data or experiments",
+    "list": "list methods, mixers, models, data, metrics, calibrators or experiments",
 }
 """Sub-command to one line about it; each is a module of this package with a function `run(argv) -> int`."""
 

@@ -23,6 +23,11 @@ class Metric:
     most: float = 1.0
     """Its largest possible value; the smallest is 0."""
 
+    @property
+    def summary(self) -> str:
+        """One line about it."""
+        return f"{self.title}, 0 to {self.most:g}, {'higher' if self.higher_is_better else 'lower'} is better"
+
     def better(self, first: float, second: float) -> bool:
         """Whether the first value is the better one."""
         return first > second if self.higher_is_better else first < second

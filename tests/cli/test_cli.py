@@ -46,7 +46,7 @@ def test_help_answers_without_torch(arguments):
     assert "usage" in done.stdout
 
 
-@pytest.mark.parametrize("kind", ["methods", "mixers", "models", "data"])
+@pytest.mark.parametrize("kind", ["methods", "mixers", "models", "data", "metrics", "calibrators", "experiments"])
 def test_list(kind, capsys):
     assert main(["list", kind, "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)

@@ -257,7 +257,15 @@ def test_logits_of_another_width_than_num_classes_are_refused_at_the_first_step(
 
 
 @pytest.mark.filterwarnings("ignore")  # torch.jit has many
-@pytest.mark.parametrize("wrapped", [lambda net: torch.compile(net, backend="eager"), lambda net: torch.jit.trace(net, images(6))])
+def compiled_in_place(net):
+    net.compile(backend="eager")
+    return net
+
+
+@pytest.mark.parametrize(
+    "wrapped", [lambda net: torch.compile(net, backend="eager"), lambda net: torch.jit.trace(net, images(6)), compiled_in_place]
+)
+@pytest.mark.filterwarnings("ignore:.torch.jit.trace. is deprecated")
 def test_a_compiled_or_traced_model_is_held_to_num_classes_too(wrapped):
     model = wrapped(ConvNet())
     with pytest.raises(InvalidInput, match="one logit for each of 4 classes"):

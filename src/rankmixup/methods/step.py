@@ -45,8 +45,10 @@ class Objective(nn.Module):
         require(check_tensor("x", x).ndim > 0, "x must hold a batch of samples, got a single number")
         y = class_indices("target", y, len(x), self.num_classes)
         require(x.is_meta or not y.is_meta, "target must hold values, got a tensor on the meta device")
-        # A hook sees what every forward of every method and mixer returns.
-        watch = nn.Module.register_forward_hook(model, self._check_classes)  # not its own method: a ScriptModule refuses that
+        # A hook sees what every forward of every method and mixer returns. Of a network compiled in place it would become a part.
+        in_place = getattr(model, "_compiled_call_impl", None) is not None
+        check = torch.compiler.disable(self._check_classes) if in_place else self._check_classes
+        watch = nn.Module.register_forward_hook(model, check)  # not its own method: a ScriptModule refuses that
         try:
             return self._step(model, Batch(x, y, index)) if self.training else self._evaluate(model, x, y)
         finally:

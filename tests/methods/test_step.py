@@ -262,11 +262,8 @@ def compiled_in_place(net):
     return net
 
 
-@pytest.mark.parametrize(
-    "wrapped", [lambda net: torch.compile(net, backend="eager"), lambda net: torch.jit.trace(net, images(6)), compiled_in_place]
-)
-@pytest.mark.filterwarnings("ignore:.torch.jit.trace. is deprecated")
-def test_a_compiled_or_traced_model_is_held_to_num_classes_too(wrapped):
+@pytest.mark.parametrize("wrapped", [lambda net: torch.compile(net, backend="eager"), compiled_in_place])
+def test_a_compiled_model_is_held_to_num_classes_too(wrapped):
     model = wrapped(ConvNet())
     with pytest.raises(InvalidInput, match="one logit for each of 4 classes"):
         objective("mixup", num_classes=4)(model, images(6), Y)

@@ -71,6 +71,9 @@ def speaking_once(fabric: Fabric) -> Iterator[None]:
         which = ", ".join(map(str, gone))
         error = WorkFailed(f"process {which} of {fabric.world_size} (counted from 0) is gone: it ended or cannot be reached")
         error.__cause__ = failed
+    if isinstance(error, Interrupted) and fabric.world_size > 1:
+        # All are here and leave together: threads of the connection that outlive Python would abort the process.
+        distributed.destroy_process_group()
     if error is not None:
         if fabric.global_rank != speaker:
             raise SystemExit(error.exit_status)

@@ -1,0 +1,45 @@
+"""Pages of docs that explain how to add something, as programs: their code blocks become a package that is installed and run."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The code blocks of `docs/PAGE` that are marked with `language`."""
+    return re.findall(rf"^```{language}\n(.*?)^```", (DOCS / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def write_package(page: str, folder: Path, *names: str) -> Path:
+    """The package of a page as an installer would leave it: its Python blocks in files `names`, and metadata with its entry points."""
+    (pyproject,) = blocks(page, "toml")
+    for name, text in zip((*names, "pyproject.toml"), (*blocks(page, "python"), pyproject), strict=True):
+        (folder / name).write_text(text, encoding="utf-8")
+    project = tomllib.loads(pyproject)["project"]
+    info = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n", encoding="utf-8")
+    groups = project["entry-points"].items()
+    lines = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items()) for group, points in groups]
+    (info / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
+    return folder
+
+
+def run(package: Path, *command: str) -> str:
+    """What Python prints, in a process of its own, so that the package joins nobody else's registry."""
+    path = os.pathsep.join([str(package), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, *command], cwd=package, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def run_pytest(package: Path, *options: str) -> str:
+    """What pytest prints about the tests and doctests of a package, which must pass without a warning."""
+    return run(package, "-m", "pytest", "-q", "-W", "error", "--strict-markers", "--doctest-modules", "-p", "no:cacheprovider", *options)

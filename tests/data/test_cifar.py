@@ -29,7 +29,7 @@ def cifar10(tmp_path, monkeypatch):
 def everything(dataset):
     """Images and labels of all splits in the order of the files."""
     splits = (dataset.train, dataset.val, dataset.test)
-    order = torch.cat([split.source for split in splits]).argsort()
+    order = torch.cat([split.index for split in splits]).argsort()
     return torch.cat([split.x for split in splits])[order], torch.cat([split.y for split in splits])[order]
 
 
@@ -40,7 +40,7 @@ def test_every_image_has_its_pixels_and_label(cifar10):
     np.testing.assert_array_equal(x.numpy(), expected)
     assert y.tolist() == [label for number in range(1, 6) for label in (number, 0, 9, number)] + [7, 8, 9]
     assert (len(data.train), len(data.val), len(data.test)) == (18, 2, 3)
-    assert data.test.source.tolist() == [20, 21, 22]
+    assert data.test.index.tolist() == [20, 21, 22]
     assert data.class_names == tuple(name.decode() for name in NAMES)
     assert (data.view.image_size, data.view.in_channels, data.view.augment, data.view.padding, data.view.flip) == (32, 3, "crop", 4, True)
     assert data.view.mean == (0.4914, 0.4822, 0.4465)
@@ -142,9 +142,9 @@ def test_a_part_of_the_training_images_has_as_many_of_each_class(ten_of_each):
     parts = [Cifar10(train_size=size).load(ten_of_each) for size in (20, 20, 43)]
     assert parts[0].class_counts.tolist() == 10 * [2]
     assert parts[2].class_counts.tolist() == 3 * [5] + 7 * [4]
-    kept = [set(part.train.source.tolist()) for part in parts]
-    assert kept[0] == kept[1] < kept[2] < set(whole.train.source.tolist())
-    assert all(torch.equal(part.val.source, whole.val.source) and torch.equal(part.test.x, whole.test.x) for part in parts)
+    kept = [set(part.train.index.tolist()) for part in parts]
+    assert kept[0] == kept[1] < kept[2] < set(whole.train.index.tolist())
+    assert all(torch.equal(part.val.index, whole.val.index) and torch.equal(part.test.x, whole.test.x) for part in parts)
     few = Cifar10(val_size=1).load(ten_of_each)
     assert (few.val.y.tolist(), len(few.train)) == ([0], 90)
     with pytest.raises(InvalidInput, match="train_size must leave every class enough images, 90 are there, got 100"):

@@ -10,7 +10,7 @@ from rankmixup.evaluation import ece_noise_floor
 
 def test_splits_are_fixed_disjoint_and_stratified():
     one, two = Digits().load(), Digits().load()
-    everything = torch.cat([split.source for split in (one.train, one.val, one.test)])
+    everything = torch.cat([split.index for split in (one.train, one.val, one.test)])
     assert sorted(everything.tolist()) == list(range(1797))
     assert one.manifest() == two.manifest()
     torch.testing.assert_close(one.test.x, two.test.x, rtol=0, atol=0)

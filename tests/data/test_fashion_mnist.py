@@ -38,8 +38,8 @@ def test_pixels_and_labels_are_those_that_torchvision_reads(unpacked, raw):
     data = FashionMnist().load(root)
     assert (len(data.train), len(data.val), len(data.test)) == (18, 2, 5)
     for split in (data.train, data.val):
-        assert torch.equal(split.x.squeeze(1), theirs[True].data[split.source])
-        assert torch.equal(split.y, theirs[True].targets[split.source])
+        assert torch.equal(split.x.squeeze(1), theirs[True].data[split.index])
+        assert torch.equal(split.y, theirs[True].targets[split.index])
     assert torch.equal(data.test.x.squeeze(1), theirs[False].data)
     assert torch.equal(data.test.y, theirs[False].targets)
     assert (data.image_size, data.in_channels, data.class_names) == (28, 1, tuple(theirs[True].classes))

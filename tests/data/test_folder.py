@@ -86,10 +86,10 @@ def test_grey_alpha_sixteen_bits_and_odd_sizes(tmp_path):
     write_image(own / "cat" / "03.png", np.full((13, 21, 3), 70, dtype=np.uint8))
     data = Folder(path=str(own)).load()
     x = torch.cat([split.x for split in (data.train, data.val, data.test)])
-    source = torch.cat([split.source for split in (data.train, data.val, data.test)])
-    by_source = x[source.argsort()]
+    index = torch.cat([split.index for split in (data.train, data.val, data.test)])
+    by_index = x[index.argsort()]
     for position, colour in enumerate(((50, 50, 50), (10, 20, 30), (60, 60, 60), (70, 70, 70))):
-        assert torch.equal(by_source[position], torch.tensor(colour, dtype=torch.uint8).view(3, 1, 1).expand(3, 8, 8))
+        assert torch.equal(by_index[position], torch.tensor(colour, dtype=torch.uint8).view(3, 1, 1).expand(3, 8, 8))
 
 
 @pytest.mark.parametrize("size", [(16, 16), (80, 80)])
@@ -102,8 +102,8 @@ def test_images_that_do_not_decode_are_refused_or_skipped(size, tmp_path):
             Folder(path=str(own)).load()
     with pytest.warns(UserWarning, match=r"2 of 20 images in .*own do not decode and are skipped: cat/03.png"):
         data = Folder(path=str(own), on_bad_image="skip").load()
-    sources = torch.cat([split.source for split in (data.train, data.val, data.test)]).tolist()
-    assert sorted(sources) == [n for n in range(20) if n not in (3, 15)]
+    index = torch.cat([split.index for split in (data.train, data.val, data.test)]).tolist()
+    assert sorted(index) == [n for n in range(20) if n not in (3, 15)]
     with pytest.warns(UserWarning, match="2 of 20"):
         assert len(Folder(path=str(own), on_bad_image="skip").outside()[0]) == 18
 

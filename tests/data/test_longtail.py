@@ -41,20 +41,20 @@ def test_the_profile_is_cut_before_validation_is_taken():
     assert tailed.class_counts.tolist() == [18, 3, 1]
     assert torch.bincount(tailed.val.y, minlength=3).tolist() == [2, 1, 0]  # a tenth, at least one, never the last
     for split in (tailed.train, tailed.val):
-        assert torch.equal(split.y, split.source % 3)
-        assert torch.equal(split.x.flatten().long(), split.source)
-    assert set(tailed.train.source.tolist()).isdisjoint(tailed.val.source.tolist())
+        assert torch.equal(split.y, split.index % 3)
+        assert torch.equal(split.x.flatten().long(), split.index)
+    assert set(tailed.train.index.tolist()).isdisjoint(tailed.val.index.tolist())
     assert tailed.test is data.test
     again = long_tailed(data, 20)
-    assert torch.equal(again.train.source, tailed.train.source)
-    assert torch.equal(again.val.source, tailed.val.source)
+    assert torch.equal(again.train.index, tailed.train.index)
+    assert torch.equal(again.val.index, tailed.val.index)
 
 
 def test_files_are_gathered_like_images():
     data = balanced(20, 3, files=True)
     tailed = long_tailed(data, 20)
-    assert tailed.train.x.names == tuple(f"{n}.png" for n in tailed.train.source.tolist())
-    assert torch.equal(tailed.train.source, long_tailed(balanced(20, 3), 20).train.source)
+    assert tailed.train.x.names == tuple(f"{n}.png" for n in tailed.train.index.tolist())
+    assert torch.equal(tailed.train.index, long_tailed(balanced(20, 3), 20).train.index)
 
 
 def test_the_releases_protocol_validates_on_test_samples():
@@ -67,11 +67,11 @@ def test_the_releases_protocol_validates_on_test_samples():
 def test_other_validation_samples_stay():
     whole, tailed = Digits().load(), Digits(imbalance=10).load()
     assert tailed.class_counts.tolist() == list(tailed.published_counts) == long_tail_counts(int(whole.class_counts.min()), 10, 10)
-    assert set(tailed.train.source.tolist()) < set(whole.train.source.tolist())
+    assert set(tailed.train.index.tolist()) < set(whole.train.index.tolist())
     for split in ("val", "test"):
         assert torch.equal(getattr(whole, split).x, getattr(tailed, split).x)
-    kept = dict(zip(whole.train.source.tolist(), whole.train.y.tolist(), strict=True))
-    assert [kept[source] for source in tailed.train.source.tolist()] == tailed.train.y.tolist()
+    kept = dict(zip(whole.train.index.tolist(), whole.train.y.tolist(), strict=True))
+    assert [kept[index] for index in tailed.train.index.tolist()] == tailed.train.y.tolist()
 
 
 def test_the_largest_class_has_what_every_class_can_fill():

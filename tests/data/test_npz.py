@@ -33,10 +33,10 @@ def test_layouts_and_splits(shape, channels_first, tmp_path):
     assert [len(split) for split in (data.train, data.val, data.test)] == [21, 3, 6]
     seen = []
     for split in (data.train, data.val, data.test):
-        np.testing.assert_array_equal(split.x.numpy(), expected[split.source.numpy()])
-        assert torch.equal(split.y, split.source % 3)
+        np.testing.assert_array_equal(split.x.numpy(), expected[split.index.numpy()])
+        assert torch.equal(split.y, split.index % 3)
         assert torch.bincount(split.y).unique().numel() == 1  # stratified
-        seen += split.source.tolist()
+        seen += split.index.tolist()
     assert sorted(seen) == list(range(30))
     floats = data.train.x.double() / 255
     np.testing.assert_allclose(data.view.mean, floats.mean((0, 2, 3)), rtol=1e-12)
@@ -53,7 +53,7 @@ def test_given_splits(tmp_path):
     data = Npz(path=save(tmp_path / "b.npz", **parts), augment="crop").load()
     assert [len(split) for split in (data.train, data.val, data.test)] == [12, 3, 4]
     np.testing.assert_array_equal(data.val.x[:, 0].numpy(), parts["x_val"])
-    assert data.test.source.tolist() == [15, 16, 17, 18]
+    assert data.test.index.tolist() == [15, 16, 17, 18]
     assert (data.view.augment, data.view.flip, data.val_from_train) == ("crop", False, False)
 
 

@@ -10,10 +10,10 @@ from rankmixup.data.overlap import check_held_out, overlap_sentence, shared_imag
 from rankmixup.errors import InvalidInput
 
 
-def split(values: list[int], source: list[int], layout: torch.memory_format = torch.contiguous_format) -> Split:
+def split(values: list[int], index: list[int], layout: torch.memory_format = torch.contiguous_format) -> Split:
     x = torch.tensor(values, dtype=torch.uint8).reshape(-1, 1, 1, 1).repeat(1, 3, 2, 2)
     x[:, 1] += 1  # channels differ, so that the order of bytes matters
-    return Split(x.contiguous(memory_format=layout), torch.zeros(len(values), dtype=torch.int64), torch.tensor(source))
+    return Split(x.contiguous(memory_format=layout), torch.zeros(len(values), dtype=torch.int64), torch.tensor(index))
 
 
 def dataset(train: Split, val: Split, test: Split) -> Dataset:

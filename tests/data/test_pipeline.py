@@ -94,7 +94,7 @@ def test_an_epoch_is_taken_up_where_it_was_left(rng):
 
 def test_a_sample_drawn_twice_in_a_class_balanced_epoch_is_augmented_anew(rng):
     split = random_bytes(9, rng).train
-    split = Split(split.x, torch.tensor([0] * 8 + [1]), split.source)
+    split = Split(split.x, torch.tensor([0] * 8 + [1]), split.index)
     batches = training_batches(Dataset(split, split, split, ("a", "b"), BYTES), 16, seed=0, epoch=0, sampling="class-balanced")
     shown = [x for batch in batches for index, x in zip(batch.index, batch.x, strict=True) if index == 8]
     assert len(shown) == 8

@@ -35,16 +35,16 @@ def test_the_same_ones_every_time_and_others_for_other_data_sets():
 
 
 def test_cifars_sizes():
-    source, sizes = tenth_held_out(50_000, 10_000, "cifar10")
+    index, sizes = tenth_held_out(50_000, 10_000, "cifar10")
     assert sizes == [45_000, 5_000, 10_000]
-    assert sorted(source.tolist()) == list(range(60_000))
-    assert source[50_000:].tolist() == list(range(50_000, 60_000))
+    assert sorted(index.tolist()) == list(range(60_000))
+    assert index[50_000:].tolist() == list(range(50_000, 60_000))
     assert tenth_held_out(3, 1, "small")[1] == [2, 1, 1]
 
 
 def test_consecutive_splits_share_one_store():
-    x, y, source = torch.arange(6).view(6, 1, 1, 1), torch.arange(6), torch.arange(6) + 10
-    train, val, test = consecutive(x, y, source, [3, 1, 2])
+    x, y, index = torch.arange(6).view(6, 1, 1, 1), torch.arange(6), torch.arange(6) + 10
+    train, val, test = consecutive(x, y, index, [3, 1, 2])
     assert [split.y.tolist() for split in (train, val, test)] == [[0, 1, 2], [3], [4, 5]]
-    assert test.source.tolist() == [14, 15]
+    assert test.index.tolist() == [14, 15]
     assert {split.x.untyped_storage().data_ptr() for split in (train, val, test)} == {x.untyped_storage().data_ptr()}

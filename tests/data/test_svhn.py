@@ -24,9 +24,9 @@ def test_pixels_and_labels(below, tmp_path, monkeypatch):
     data = Svhn().load(tmp_path)
     assert (len(data.train), len(data.val), len(data.test)) == (18, 2, 5)
     for split in (data.train, data.val):
-        for image, label, source in zip(split.x, split.y.tolist(), split.source.tolist(), strict=True):
-            np.testing.assert_array_equal(image.permute(1, 2, 0).numpy(), noise(32, 32, 3, 20)[..., source])
-            assert label == (source + 1) % 10
+        for image, label, index in zip(split.x, split.y.tolist(), split.index.tolist(), strict=True):
+            np.testing.assert_array_equal(image.permute(1, 2, 0).numpy(), noise(32, 32, 3, 20)[..., index])
+            assert label == (index + 1) % 10
     np.testing.assert_array_equal(data.test.x.permute(2, 3, 1, 0).numpy(), noise(32, 32, 3, 5, seed=1))
     assert data.test.y.tolist() == [1, 2, 3, 4, 5]
     assert (data.class_names[0], data.view.flip, data.view.augment) == ("0", False, "crop")

@@ -30,7 +30,7 @@ def test_splits_do_not_overlap_and_repeat():
     source = Synthetic(train_size=10, val_size=20, test_size=30)
     one, two = source.load(), source.load()
     assert [len(one.train), len(one.val), len(one.test)] == [10, 20, 30]
-    assert len(set(torch.cat([one.train.source, one.val.source, one.test.source]).tolist())) == 60
+    assert len(set(torch.cat([one.train.index, one.val.index, one.test.index]).tolist())) == 60
     assert torch.equal(one.test.x, two.test.x)
 
 

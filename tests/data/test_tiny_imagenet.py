@@ -46,10 +46,10 @@ def test_splits_pixels_and_labels(tiny):
     assert torch.bincount(data.val.y).tolist() == [1, 1, 1]
     files = [tiny / "train" / name / "images" / f"{name}_{number}.JPEG" for name in CLASSES for number in range(10)]
     for split in (data.train, data.val):
-        for image, label, source in zip(split.x, split.y.tolist(), split.source.tolist(), strict=True):
-            np.testing.assert_array_equal(image.permute(1, 2, 0).numpy(), pixels(files[source]))
-            assert label == source // 10
-    assert sorted(torch.cat([data.train.source, data.val.source]).tolist()) == list(range(30))
+        for image, label, index in zip(split.x, split.y.tolist(), split.index.tolist(), strict=True):
+            np.testing.assert_array_equal(image.permute(1, 2, 0).numpy(), pixels(files[index]))
+            assert label == index // 10
+    assert sorted(torch.cat([data.train.index, data.val.index]).tolist()) == list(range(30))
     by_image = {pixels(tiny / "val" / "images" / f"val_{n}.JPEG").tobytes(): n % 3 for n in range(6)}
     assert [by_image[image.permute(1, 2, 0).numpy().tobytes()] for image in data.test.x] == data.test.y.tolist()
     assert sorted(data.test.y.tolist()) == [0, 0, 1, 1, 2, 2]
@@ -72,7 +72,7 @@ def test_images_are_decoded_once_and_again_when_they_change(tiny, monkeypatch):
     write_image(path, noise(64, 64, 3, seed=7), quality=100)
     three = TinyImageNet().load(tiny.parent)
     assert len(cached(tiny)) == 2
-    everything = torch.cat([three.train.x, three.val.x])[torch.cat([three.train.source, three.val.source]).argsort()]
+    everything = torch.cat([three.train.x, three.val.x])[torch.cat([three.train.index, three.val.index]).argsort()]
     np.testing.assert_array_equal(everything[5].permute(1, 2, 0).numpy(), pixels(path))
 
 

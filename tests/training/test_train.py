@@ -62,7 +62,7 @@ def test_the_directory_holds_what_the_contract_says(tmp_path):
     test = stored.run.data.load().test
     with np.load(stored.predictions_path("test")) as arrays:
         assert np.array_equal(arrays["labels"], test.y)
-        assert np.array_equal(arrays["index"], test.source)
+        assert np.array_equal(arrays["index"], test.index)
     assert StoredRun.open(stored.path).run == stored.run
 
 

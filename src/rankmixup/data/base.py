@@ -70,17 +70,17 @@ class Split:
 
     x: Images
     y: Int[Tensor, " N"]
-    source: Int[Tensor, " N"]
+    index: Int[Tensor, " N"]
     """Position of each sample in the set that the splits were cut from."""
 
     def __post_init__(self) -> None:
-        require(len(self.x) == len(self.y) == len(self.source) > 0, f"a split must hold at least one labelled sample, got {len(self.x)}")
+        require(len(self.x) == len(self.y) == len(self.index) > 0, f"a split must hold at least one labelled sample, got {len(self.x)}")
 
     def __len__(self) -> int:
         return len(self.y)
 
     def __getitem__(self, where: Int[Tensor, " M"]) -> "Split":
-        return Split(self.x[where], self.y[where], self.source[where])
+        return Split(self.x[where], self.y[where], self.index[where])
 
     def to(self, device: torch.device) -> "Split":
         """The same samples, with images that are in memory on `device`."""
@@ -95,7 +95,7 @@ def joined(splits: Sequence[Split]) -> Split:
         x = ImageFiles(first.folder, tuple(name for split in splits for name in split.x.names))  # type: ignore[union-attr]
     else:
         x = torch.cat([split.x for split in splits])  # type: ignore[misc]
-    return Split(x, torch.cat([split.y for split in splits]), torch.cat([split.source for split in splits]))
+    return Split(x, torch.cat([split.y for split in splits]), torch.cat([split.index for split in splits]))
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Dataset:
 
     def manifest(self) -> dict[str, Any]:
         """Which samples are in which split, with a hash of each list; how many of each class; and how images are shown to a network."""
-        positions = {name: getattr(self, name).source.tolist() for name in ("train", "val", "test")}
+        positions = {name: getattr(self, name).index.tolist() for name in ("train", "val", "test")}
         return {
             **{name: {"size": len(where), "sha256": content_hash(where), "source": where} for name, where in positions.items()},
             "class_names": list(self.class_names),

@@ -74,9 +74,9 @@ class _Cifar(DataSource):
         train_y, test_y = (
             torch.cat([self._batch(folder / name, len(names))[1] for name in files]) for files in (self.train_files, self.test_files)
         )
-        source, sizes = tenth_held_out(len(train_y), len(test_y), self.name)
-        place = source.argsort().numpy()
-        x, done = np.empty((len(source), 32, 32, 3), dtype=np.uint8), 0
+        index, sizes = tenth_held_out(len(train_y), len(test_y), self.name)
+        place = index.argsort().numpy()
+        x, done = np.empty((len(index), 32, 32, 3), dtype=np.uint8), 0
         for name in (*self.train_files, *self.test_files):
             pixels, _ = self._batch(folder / name, len(names))
             for channel in range(3):  # three times as fast as all at once
@@ -84,10 +84,10 @@ class _Cifar(DataSource):
             done += len(pixels)
             del pixels  # before the next batch is read
 
-        y = torch.cat([train_y, test_y])[source]
+        y = torch.cat([train_y, test_y])[index]
         augmented = self.augment != "none"
         view = View(self.image_size, MEAN, STD, augment="crop" if augmented else "none", padding=4 // self.shrink, flip=augmented)
-        train, val, test = consecutive(torch.from_numpy(x).permute(0, 3, 1, 2), y, source, sizes)
+        train, val, test = consecutive(torch.from_numpy(x).permute(0, 3, 1, 2), y, index, sizes)
         train, val = self._fewer(train, "train_size", len(names)), self._fewer(val, "val_size", len(names))
         splits = _shrunk(train, self.shrink), _shrunk(val, self.shrink), _shrunk(test, self.shrink)
         return Dataset(*splits, tuple(name.decode(errors="replace") for name in names), view, val_from_train=True)
@@ -122,7 +122,7 @@ def _shrunk(split: Split, side: int) -> Split:
     assert isinstance(split.x, Tensor)
     parts = [F.avg_pool2d(part.float(), side).round().to(torch.uint8) for part in split.x.split(1000)]
     # Channels last, as the pixels that are not shrunk.
-    return Split(torch.cat(parts).contiguous(memory_format=torch.channels_last), split.y, split.source)
+    return Split(torch.cat(parts).contiguous(memory_format=torch.channels_last), split.y, split.index)
 
 
 @register("cifar10")

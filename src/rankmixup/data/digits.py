@@ -54,7 +54,7 @@ class Digits(DataSource):
         labels = torch.from_numpy(digits.target).long()
 
         def split(where: np.ndarray) -> Split:
-            source = torch.from_numpy(np.sort(where))
-            return Split(images[source], labels[source], source)
+            index = torch.from_numpy(np.sort(where))
+            return Split(images[index], labels[index], index)
 
         return Dataset(split(train), split(val), split(test), tuple(str(name) for name in digits.target_names), View(8, (0.0,), (1.0,)))

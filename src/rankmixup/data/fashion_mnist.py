@@ -59,10 +59,10 @@ class FashionMnist(DataSource):
                 f"got shapes {list(images.shape)} and {list(labels.shape)}",
             )
         train_x, train_y, test_x, test_y = arrays
-        source, sizes = tenth_held_out(len(train_y), len(test_y), self.name)
+        index, sizes = tenth_held_out(len(train_y), len(test_y), self.name)
         x, y = torch.cat([train_x, test_x]).unsqueeze(1), torch.cat([train_y, test_y]).long()
         view = View(self.image_size, (0.2860,), (0.3530,), augment="crop", flip=True)
-        return Dataset(*consecutive(x[source], y[source], source, sizes), _NAMES, view, val_from_train=True)
+        return Dataset(*consecutive(x[index], y[index], index, sizes), _NAMES, view, val_from_train=True)
 
     def _array(self, path: Path, md5: str) -> UInt8[Tensor, "..."]:
         if path.is_file():

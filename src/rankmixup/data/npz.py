@@ -52,7 +52,7 @@ class Npz(OwnData):
 
         names = tuple(str(label) for label in range(len(counts)))
         train, val, test = split_up(x, y, given, names)
-        view = View(self.image_size, *_moments(x[train.source]), augment="none" if self.augment == "none" else "crop", flip=self.flips)
+        view = View(self.image_size, *_moments(x[train.index]), augment="none" if self.augment == "none" else "crop", flip=self.flips)
         return Dataset(train, val, test, names, view, val_from_train="val" not in given)
 
     def outside(self, root: Path | None = None) -> tuple[Split, tuple[str, ...]]:

@@ -15,7 +15,7 @@ _MOST_FILES = 100_000
 
 
 def shared_images(dataset: Dataset) -> dict[str, list[int]] | None:
-    """For each two splits, as `train-test`, the sources of those samples of the latter whose very image is in the former too.
+    """For each two splits, as `train-test`, the positions of the samples of the latter whose exact image is also in the former.
 
     Images are the same if their bytes are, or those of their files. None for more files than are looked at.
     """
@@ -26,8 +26,8 @@ def shared_images(dataset: Dataset) -> dict[str, list[int]] | None:
     shared = {}
     for one, other in (("train", "val"), ("train", "test"), ("val", "test")):
         known = set(hashes[one])
-        sources = splits[other].source.tolist()
-        shared[f"{one}-{other}"] = [source for source, image in zip(sources, hashes[other], strict=True) if image in known]
+        index = splits[other].index.tolist()
+        shared[f"{one}-{other}"] = [position for position, image in zip(index, hashes[other], strict=True) if image in known]
     return shared
 
 
@@ -55,9 +55,9 @@ def check_held_out(dataset: Dataset, protocol: Literal["paper", "release"]) -> N
 
     The paper's release did the latter for long tails; `protocol="release"` does so too.
     """
-    test = set(dataset.test.source.tolist())
+    test = set(dataset.test.index.tolist())
     for name, purpose in (("train", "trained"), ("val", "selected and fitted")):
-        both = len(test.intersection(getattr(dataset, name).source.tolist()))
+        both = len(test.intersection(getattr(dataset, name).index.tolist()))
         allowed = name == "val" and protocol == "release"
         require(both == 0 or allowed, f"test samples must not be {purpose} on, but {both:,} of them are in the split {name!r} too")
 

@@ -41,7 +41,7 @@ def tenth_held_out(train_size: int, test_size: int, name: str) -> tuple[Int[Tens
     return torch.cat([rest, held, torch.arange(train_size, train_size + test_size)]), [len(rest), len(held), test_size]
 
 
-def consecutive(x: Tensor, y: Int[Tensor, " N"], source: Int[Tensor, " N"], sizes: list[int]) -> tuple[Split, Split, Split]:
+def consecutive(x: Tensor, y: Int[Tensor, " N"], index: Int[Tensor, " N"], sizes: list[int]) -> tuple[Split, Split, Split]:
     """The three splits that lie one behind the other in one store, which they share."""
-    train, val, test = (Split(*parts) for parts in zip(x.split(sizes), y.split(sizes), source.split(sizes), strict=True))
+    train, val, test = (Split(*parts) for parts in zip(x.split(sizes), y.split(sizes), index.split(sizes), strict=True))
     return train, val, test

@@ -47,8 +47,8 @@ class Svhn(DataSource):
             verify(path, remote.md5, self.name)
             parts.append(_read_mat(path))
         (train_x, train_y), (test_x, test_y) = parts
-        source, sizes = tenth_held_out(len(train_y), len(test_y), self.name)
-        splits = consecutive(torch.cat([train_x, test_x])[source], torch.cat([train_y, test_y])[source], source, sizes)
+        index, sizes = tenth_held_out(len(train_y), len(test_y), self.name)
+        splits = consecutive(torch.cat([train_x, test_x])[index], torch.cat([train_y, test_y])[index], index, sizes)
         return Dataset(*splits, tuple("0123456789"), View(self.image_size, MEAN, STD, augment="crop"), val_from_train=True)
 
     def _folder(self, root: Path) -> Path:

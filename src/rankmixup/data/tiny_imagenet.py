@@ -47,11 +47,11 @@ class TinyImageNet(DataSource):
         rest, held = hold_out_of_each_class(train.y, counts, self.name)
         # The order of the splits is that of the file, so that each is one piece of it.
         names = [f"train/{name}" for name in train.names] + [f"val/images/{name}" for name in test]
-        source = torch.cat([rest, held, torch.arange(len(train.y), len(names))])
-        y = torch.cat([train.y, torch.tensor(list(test.values()))])[source]
-        x = memory_mapped(ImageFiles(folder, tuple(names[i] for i in source.tolist())), self.image_size)
+        index = torch.cat([rest, held, torch.arange(len(train.y), len(names))])
+        y = torch.cat([train.y, torch.tensor(list(test.values()))])[index]
+        x = memory_mapped(ImageFiles(folder, tuple(names[i] for i in index.tolist())), self.image_size)
         view = View(self.image_size, MEAN, STD, augment="crop", flip=True)
-        splits = consecutive(x, y, source, [len(rest), len(held), len(test)])
+        splits = consecutive(x, y, index, [len(rest), len(held), len(test)])
         return Dataset(*splits, _words(folder, train.class_names), view, val_from_train=True)
 
 

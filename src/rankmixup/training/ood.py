@@ -60,7 +60,7 @@ def predict_unknown(
         model = _network(stored, splits).to(fabric.device)
         logits = predict(fabric, model, split, splits.view, workers=workers)
         texts = {"source": np.array(source.content_hash()), "of_classes": np.array(class_names, dtype=np.str_)}
-        stored.write_predictions(file, logits=logits.numpy(), index=split.source.numpy(), **texts)
+        stored.write_predictions(file, logits=logits.numpy(), index=split.index.numpy(), **texts)
     others = [str(other) for other in np.atleast_1d(stored.read_predictions(file, "of_classes")["of_classes"])]
     scores = stored.unknown_predictions(name)
     assert scores is not None

@@ -52,7 +52,7 @@ def store_predictions(fabric: Fabric, model: nn.Module, dataset: Dataset, store:
     for name, split in (("val", dataset.val), ("test", dataset.test)):
         scores = Scores(predict(fabric, model, split, dataset.view, workers=workers), split.y)
         if fabric.is_global_zero:
-            store.write_predictions(name, logits=scores.scores.numpy(), labels=scores.labels.numpy(), index=split.source.numpy())
+            store.write_predictions(name, logits=scores.scores.numpy(), labels=scores.labels.numpy(), index=split.index.numpy())
     logits, lam = predict_mixed(fabric, model, dataset.test, dataset.view, store.run.seed, workers=workers)
     if fabric.is_global_zero:
         store.write_predictions("mixed", logits=logits.numpy(), lam=lam.numpy())

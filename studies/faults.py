@@ -94,7 +94,7 @@ def _logits(stored: StoredRun, split: str) -> np.ndarray:
 
 
 def _log(stored: StoredRun) -> list[list[object]]:
-    return [[record.epoch, record.train, record.val, record.ranking, record.lr] for record in stored.history]
+    return [[record.epoch, record.train, record.val, record.ranking, record.lr] for record in stored.history()]
 
 
 def main() -> None:

@@ -73,7 +73,7 @@ def table(runs: Mapping[tuple[str, str], Sequence[Run]], folder: Path) -> DataTa
     """ECE of each that is finished, and how far it is from that of cross-entropy, seed by seed."""
 
     def values(variation: str, method: str, after: bool = False) -> list[float]:
-        results = [StoredRun.locate(folder, run).result for run in runs[variation, method]]
+        results = [StoredRun.locate(folder, run).result() for run in runs[variation, method]]
         return [100 * (each.temperature["nll"].test if after else each.metrics["test"])["ece"] for each in results]
 
     rows: list[list[Cell]] = []
@@ -82,7 +82,7 @@ def table(runs: Mapping[tuple[str, str], Sequence[Run]], folder: Path) -> DataTa
             rows.append([variation, LABELS[method], *["not run"] * 6])
             continue
         ours = values(variation, method)
-        accuracy = [100 * StoredRun.locate(folder, run).result.metrics["test"]["accuracy"] for run in runs[variation, method]]
+        accuracy = [100 * StoredRun.locate(folder, run).result().metrics["test"]["accuracy"] for run in runs[variation, method]]
         row: list[Cell] = [variation, LABELS[method], *(f"{over_seeds(each).value:.1f}" for each in (accuracy, ours))]
         row.append(f"{over_seeds(values(variation, method, after=True)).value:.1f}")
         rows.append(row + _against(ours, values(variation if (variation, "ce") in runs else VARIATIONS[0].name, "ce"), method))

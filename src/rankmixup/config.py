@@ -7,12 +7,13 @@ import json
 import math
 import types
 from abc import ABC
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from rankmixup.errors import InvalidInput, shown, unknown_name
 from rankmixup.registry import Registry
 
-__all__ = ["Configured", "content_hash"]
+__all__ = ["Configured", "content_hash", "flatten"]
 
 C = TypeVar("C", bound="Configured")
 
@@ -77,6 +78,19 @@ def content_hash(data: Any) -> str:
     """Hexadecimal SHA-256 of canonical JSON."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def flatten(data: Mapping[str, Any], separator: str = ".", prefix: str = "") -> dict[str, Any]:
+    """Values of nested mappings by their joined names.
+
+    >>> flatten({"seed": 0, "method": {"mixer": {"alpha": 2.0}}})
+    {'seed': 0, 'method.mixer.alpha': 2.0}
+    """
+    values: dict[str, Any] = {}
+    for name, value in data.items():
+        path = f"{prefix}{name}"
+        values |= flatten(value, separator, path + separator) if isinstance(value, Mapping) else {path: value}
+    return values
 
 
 @functools.cache

@@ -96,6 +96,6 @@ def try_checkpoint(rng: np.random.Generator, folder: Path) -> Verdict:
         return "refused"
     original = StoredRun.open(_originals()[0])
     for split in ("val", "test"):
-        if not torch.equal(stored.predictions(split).scores, original.predictions(split).scores):
+        if not torch.equal(stored.scores(split).scores, original.scores(split).scores):
             raise Difference(f"a resumed run must end as if nothing had happened, its {split} logits are others")
     return "agrees"

@@ -153,7 +153,7 @@ def test_what_a_sweep_and_a_reproduction_are_trained_with(capsys, tmp_path, monk
 
     monkeypatch.setattr("rankmixup.experiments.carry_out", record)
     metrics = {split: {"nll": 1.0, "accuracy": 0.5, "ece": 0.1} for split in ("val", "test")}
-    monkeypatch.setattr("rankmixup.runs.StoredRun.result", SimpleNamespace(metrics=metrics))
+    monkeypatch.setattr("rankmixup.runs.StoredRun.result", lambda stored: SimpleNamespace(metrics=metrics))
     flags = ["--compile", "--log", "tensorboard", "mlflow", "--runs", str(tmp_path), "--accelerator", "cpu"]
     answer(capsys, "sweep", "mixup", "--seeds", "1", *flags, "--precision", "bf16-mixed")
     answer(capsys, "reproduce", "table5", "--scale", "quick", *flags)
@@ -173,7 +173,7 @@ def test_a_sweep_ranks_on_validation_and_tests_the_best_alone(capsys, tmp_path, 
         metrics = {"val": {"nll": value, "accuracy": None, "ece": value}, "test": {"nll": 2 * value, "accuracy": 0.5, "ece": 0.0}}
         return SimpleNamespace(metrics=metrics)
 
-    monkeypatch.setattr("rankmixup.runs.StoredRun.result", property(result))
+    monkeypatch.setattr("rankmixup.runs.StoredRun.result", result)
     argv = ["sweep", "rankmixup-mrl", "--margin", "1", "2", "3", "--seeds", "2", "--runs", str(tmp_path)]
     found = answer(capsys, *argv)
     assert [entry["setting"] for entry in found["ranked"]] == ["margin=2", "margin=3", "margin=1"]

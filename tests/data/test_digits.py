@@ -44,7 +44,7 @@ def test_cross_entropy_is_overconfident_far_above_its_noise_floor(tmp_path):
     ratios = []
     for seed in range(5):
         stored = rm.train(rm.Run("ce", data="digits", seed=seed), runs=tmp_path)
-        ece = stored.result.metrics["test"]["ece"]
-        floor = ece_noise_floor(stored.predictions("test").probs.amax(1), ece, random.stream(seed, "floor"))
+        ece = stored.result().metrics["test"]["ece"]
+        floor = ece_noise_floor(stored.scores("test").probs.amax(1), ece, random.stream(seed, "floor"))
         ratios.append(ece / floor.mean)
     assert sum(ratios) / 5 >= 3, ratios

@@ -21,7 +21,7 @@ def cell() -> Cell:
 
 def test_values_are_those_of_the_stored_logits_before_and_after_each_temperature(tmp_path, cell):
     stored = store(tmp_path, cell.runs[0], 3.0)
-    test, val = stored.predictions("test"), stored.predictions("val")
+    test, val = stored.scores("test"), stored.scores("val")
     measurements = Measurements(tmp_path)
     assert measurements.values(cell, "ece") == {0: pytest.approx(all_metrics(test.logits, test.labels, from_logits=True)["ece"])}
     for objective in ("nll", "ece-grid"):
@@ -54,7 +54,7 @@ def test_intervals_hold_their_value_and_chance_lies_below_a_bad_error(tmp_path, 
 def test_detection_of_unknown_samples_and_its_interval_by_delong(tmp_path):
     cell = Cell((Run("ce"),), "svhn")
     stored = store(tmp_path, cell.runs[0], unknown="svhn")
-    known = ood_scores(stored.predictions("test").logits)
+    known = ood_scores(stored.scores("test").logits)
     unknown = ood_scores(Scores.read_unlabelled(stored.predictions_path("ood-svhn")).logits)
     (found,) = Measurements(tmp_path).measured(cell, "auroc")
     assert found.value == pytest.approx(ood_detection(known, unknown)["auroc"])
@@ -71,7 +71,7 @@ def test_the_hypothesis_is_measured_on_mixed_samples(tmp_path, cell):
     *by_lambda, raw = measurements.curve(cell)
     assert len(by_lambda) == 10
     assert by_lambda == sorted(by_lambda)
-    assert raw == pytest.approx(stored.predictions("test").probs.amax(dim=1).mean().item())
+    assert raw == pytest.approx(stored.scores("test").probs.amax(dim=1).mean().item())
     assert measurements.values(cell, "raw_minus_mixed")[0] == pytest.approx(raw - torch.tensor(by_lambda).mean().item(), abs=1e-3)
 
 

@@ -87,7 +87,7 @@ def test_what_is_done_costs_nothing_and_tells_the_pace(tmp_path, monkeypatch):
     whole = cost_of(tasks, tmp_path, "core")
     done = tasks[0]
     monkeypatch.setattr("rankmixup.experiments.grid.Task.done", lambda task, runs: task == done)
-    monkeypatch.setattr("rankmixup.runs.StoredRun.result", SimpleNamespace(seconds=1000.0))
+    monkeypatch.setattr("rankmixup.runs.StoredRun.result", lambda stored: SimpleNamespace(seconds=1000.0))
     rest = cost_of(tasks, tmp_path, "core")
     assert (rest.runs, rest.done, rest.measured) == (5, 1, 1)
     assert rest.seconds == pytest.approx(4000.0)

@@ -49,8 +49,8 @@ def test_the_epoch_that_training_selects_is_the_best_listed(tmp_path):
     stored = rm.train(rm.Run("ce", model="mlp", optimisation=recipe, selection="nll"), runs=tmp_path)
     (found,) = list_runs(tmp_path).runs
     assert found.state == "finished"
-    assert found.best.epoch == stored.result.selection.epoch
-    assert found.best.nll == pytest.approx(stored.result.metrics["val"]["nll"])
+    assert found.best.epoch == stored.result().selection.epoch
+    assert found.best.nll == pytest.approx(stored.result().metrics["val"]["nll"])
 
 
 def test_runs_are_sorted_and_may_have_no_epoch_yet(tmp_path):

@@ -21,10 +21,10 @@ def two(tmp_path) -> tuple[StoredRun, StoredRun]:
 
 
 READERS = {
-    "val": lambda stored: stored.predictions("val"),
-    "test": lambda stored: stored.predictions("test"),
-    "ood-svhn": lambda stored: stored.unknown_predictions("svhn"),
-    "mixed": lambda stored: stored.mixed_predictions,
+    "val": lambda stored: stored.scores("val"),
+    "test": lambda stored: stored.scores("test"),
+    "ood-svhn": lambda stored: stored.scores("ood-svhn"),
+    "mixed": lambda stored: stored.mixes(),
 }
 
 
@@ -59,7 +59,7 @@ def test_a_result_of_another_run_is_not_believed(two):
     mine, other = two
     shutil.copy(other.path / "result.json", mine.path / "result.json")
     with pytest.raises(InvalidInput, match=f"result.json must be of run {mine.run.id}, it is of run '{other.run.id}'"):
-        mine.predictions("test")
+        mine.scores("test")
 
 
 def test_an_array_that_is_no_id_is_of_no_run(two):
@@ -67,7 +67,7 @@ def test_an_array_that_is_no_id_is_of_no_run(two):
     path = mine.predictions_path("test")
     write_npz(path, **read_npz(path, "logits", "labels"), run=np.zeros((1000, 1000)))
     with pytest.raises(InvalidInput, match="it is of run") as caught:
-        mine.predictions("test")
+        mine.scores("test")
     assert len(str(caught.value)) < 300
 
 
@@ -78,12 +78,12 @@ def test_what_a_crash_cut_short_is_left_out_and_what_is_damaged_is_not(two):
     path = mine.path / "log.jsonl"
     with path.open("ab") as file:
         file.write(b'{"epoch": 4, \xff')
-    assert [record.epoch for record in mine.history] == [1, 2, 3]
+    assert [record.epoch for record in mine.history()] == [1, 2, 3]
     mine.trim_log(2)
     assert [json.loads(line)["epoch"] for line in path.read_bytes().splitlines()] == [1, 2]
     damaged = path.read_bytes().replace(b'"epoch": 1', b'"epoch": "one"')
     path.write_bytes(damaged)
-    for read in (lambda: mine.history, lambda: mine.trim_log(1)):
+    for read in (mine.history, lambda: mine.trim_log(1)):
         with pytest.raises(InvalidInput, match=r"log.jsonl, line 1: epoch must be an integer of at least 1, got 'one'"):
             read()
     assert path.read_bytes() == damaged
@@ -91,10 +91,10 @@ def test_what_a_crash_cut_short_is_left_out_and_what_is_damaged_is_not(two):
 
 def test_splits_and_environment_may_be_missing(two):
     mine, _ = two
-    assert mine.splits is None
-    assert mine.environment.devices == ("a machine",)
+    assert mine.splits() is None
+    assert mine.environment().devices == ("a machine",)
     (mine.path / "env.json").unlink()
-    assert mine.environment is None
+    assert mine.environment() is None
 
 
 def test_paths_that_cannot_be(tmp_path, capsys):
@@ -118,4 +118,4 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
 
 def test_a_result_is_printed_as_it_stands(two):
     mine, _ = two
-    assert mine.result.content == run_result(mine.run)
+    assert mine.result().content == run_result(mine.run)

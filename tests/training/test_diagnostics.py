@@ -130,4 +130,4 @@ def test_two_processes_log_what_one_computes_from_their_network(tmp_path):
     dataset = stored.run.data.load()
     model = rm.build_model("mlp", num_classes=10, image_size=8, in_channels=1)
     model.load_state_dict(load_best(stored.checkpoints, stored.run.id))
-    assert stored.history[0].ranking == pytest.approx(diagnosed(model, dataset, stored.run.method), abs=2e-3)
+    assert stored.history()[0].ranking == pytest.approx(diagnosed(model, dataset, stored.run.method), abs=2e-3)

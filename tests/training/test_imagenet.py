@@ -30,7 +30,7 @@ def test_two_steps_on_photos_with_the_imagenet_recipe(tmp_path, capsys):
     stored = StoredRun.open(tmp_path / "runs" / result["id"])
     assert stored.run.model == "resnet18:imagenet"
     assert (stored.run.optimisation.optimiser, stored.run.optimisation.schedule) == ("adamw", "cosine")
-    assert len(stored.predictions("val").labels) == len(stored.predictions("test").labels) == 2
+    assert len(stored.scores("val").labels) == len(stored.scores("test").labels) == 2
     (last,) = stored.checkpoints.glob("step-*.pt")
     state = load_checkpoint(last, stored.run.id)["optimiser"]
     assert {moments["step"].item() for moments in state["state"].values()} == {2}

@@ -46,13 +46,13 @@ def test_a_line_of_the_log_holds_what_the_contract_says(tmp_path):
         assert line["warnings"] == []
     recipe = stored.run.optimisation
     assert [line["lr"] for line in lines] == pytest.approx([recipe.lr, recipe.lr, recipe.lr * recipe.decay])
-    assert [record.to_dict() for record in stored.history] == lines
+    assert [record.to_dict() for record in stored.history()] == lines
 
 
 def test_the_table_has_the_figures_of_the_log(tmp_path):
     stored = rm.train(short("rankmixup-mndcg"), runs=tmp_path)
     assert len(rows(stored)) == EPOCHS
-    for row, record in zip(rows(stored), stored.history, strict=True):
+    for row, record in zip(rows(stored), stored.history(), strict=True):
         assert int(row["epoch"]) == record.epoch
         assert float(row["train/ranking"]) == record.train["ranking"]
         assert float(row["val/ue"]) == record.val["ue"]
@@ -65,9 +65,9 @@ def test_a_resumed_run_has_each_epoch_once_everywhere(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         rm.train(short(), runs=tmp_path, watcher=At(crash, epoch=2), loggers=[kept], checkpoint_every="4steps")
     stored = rm.train(short(), runs=tmp_path, loggers=[kept], checkpoint_every="4steps")
-    assert [int(row["epoch"]) for row in rows(stored)] == [record.epoch for record in stored.history] == [1, 2, 3]
+    assert [int(row["epoch"]) for row in rows(stored)] == [record.epoch for record in stored.history()] == [1, 2, 3]
     assert sorted(kept.metrics) == [1, 2, 3]
-    assert kept.metrics[3]["val/ece"] == stored.history[-1].val["ece"]
+    assert kept.metrics[3]["val/ece"] == stored.history()[-1].val["ece"]
     assert kept.params == [stored.run.to_dict()] * 2
     assert kept.status == ["failed", "success"]
 
@@ -90,9 +90,9 @@ def test_a_warning_is_said_at_once_and_written_with_its_epoch(tmp_path):
         journal.epoch(epoch_record(epoch, val=metrics(nll=nll), ranking={}))
     journal.stop()
     assert len(watcher.warnings) == 2
-    assert [len(record.warnings) for record in stored.history] == [1, 0, 0, 1, 0]
-    assert stored.history[0].warnings == ("before anything",)
-    assert stored.history[3].warnings == (watcher.warnings[1],)
+    assert [len(record.warnings) for record in stored.history()] == [1, 0, 0, 1, 0]
+    assert stored.history()[0].warnings == ("before anything",)
+    assert stored.history()[3].warnings == (watcher.warnings[1],)
     assert watcher.warnings[1].startswith("validation NLL is 9")
 
 
@@ -104,4 +104,4 @@ def test_the_watcher_is_told_the_line_that_was_written(tmp_path):
             self.records.append(record)
 
     stored = rm.train(short(), runs=tmp_path, watcher=Remember())
-    assert Remember.records == [record.to_dict() for record in stored.history]
+    assert Remember.records == [record.to_dict() for record in stored.history()]

@@ -29,7 +29,7 @@ def test_tensorboard_has_every_epoch_once_after_a_resumption(tmp_path):
     events = EventAccumulator(str(stored.path / "tensorboard")).Reload()
     scalars = events.Scalars("val/ece")
     assert [event.step for event in scalars] == list(range(1, EPOCHS + 1))
-    assert [event.value for event in scalars] == pytest.approx([record.val["ece"] for record in stored.history], rel=1e-6)
+    assert [event.value for event in scalars] == pytest.approx([record.val["ece"] for record in stored.history()], rel=1e-6)
 
 
 @pytest.mark.slow
@@ -44,7 +44,7 @@ def test_mlflow_has_one_run_with_parameters_and_metrics(tmp_path, monkeypatch):
     assert found.info.status == "FINISHED"
     assert found.data.params["method.name"] == "ce"
     values = {metric.step: metric.value for metric in client.get_metric_history(found.info.run_id, "val/ece")}
-    assert values == {record.epoch: record.val["ece"] for record in stored.history}
+    assert values == {record.epoch: record.val["ece"] for record in stored.history()}
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def test_the_directory_holds_what_the_contract_says(tmp_path):
     assert stored.path == tmp_path / stored.run.id
     names = {path.relative_to(stored.path).as_posix() for path in stored.path.rglob("*") if path.is_file()}
     assert {"run.json", "splits.json", "env.json", "log.jsonl", "result.json", "predictions/val.npz", "predictions/test.npz"} <= names
-    result = stored.result.content
+    result = stored.result().content
     assert set(result) >= {"id", "state", "selection", "metrics", "temperature", "seconds"}
     assert result["id"] == stored.run.id
     assert result["state"] == "finished"
@@ -70,9 +70,9 @@ def test_the_selected_epoch_is_the_first_with_the_best_validation_accuracy(tmp_p
     for rule, best in (("accuracy", max), ("nll", min)):
         stored = rm.train(short(selection=rule), runs=tmp_path)
         values = [json.loads(line)["val"][rule] for line in (stored.path / "log.jsonl").read_text().splitlines()]
-        assert stored.result.selection == Selected(rule, 1 + values.index(best(values)))
-        assert stored.result.metrics["val"][rule] == pytest.approx(best(values))
-    assert rm.train(short(selection="last"), runs=tmp_path).result.selection.epoch == EPOCHS
+        assert stored.result().selection == Selected(rule, 1 + values.index(best(values)))
+        assert stored.result().metrics["val"][rule] == pytest.approx(best(values))
+    assert rm.train(short(selection="last"), runs=tmp_path).result().selection.epoch == EPOCHS
 
 
 def test_a_finished_run_is_not_trained_again(tmp_path):
@@ -87,7 +87,7 @@ def test_the_releases_protocol_selects_on_test_samples_and_says_so(tmp_path, cap
     data = Synthetic(train_size=200, val_size=50, test_size=60, imbalance=5.0, protocol="release")
     with pytest.warns(UserWarning, match="splits should have no image in common, but of test 60 are in val"):
         stored = rm.train(rm.Run("ce", data=data, model="mlp", optimisation=recipe), runs=tmp_path)
-    assert stored.result.content["protocol"] == "release"
+    assert stored.result().content["protocol"] == "release"
     assert np.array_equal(logits(stored, "val"), logits(stored, "test"))
     splits = json.loads((stored.path / "splits.json").read_text())
     assert splits["class_counts"] == data.load().class_counts.tolist()

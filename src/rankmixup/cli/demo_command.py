@@ -59,7 +59,7 @@ def run(argv: list[str]) -> int:
     page = options.output / "report.html"
     write_page(page, [runs[0] for runs in evaluations.values()], [runs[0] for runs in results.values()])
     if options.json:
-        methods = {name: [stored.result.content for stored in runs] for name, runs in results.items()}
+        methods = {name: [stored.result().content for stored in runs] for name, runs in results.items()}
         evaluated = {name: [each.to_dict() for each in runs] for name, runs in evaluations.items()}
         written = {"figures": [str(path) for path in figures], "report": str(page)}
         print(json.dumps({"methods": methods, "evaluations": evaluated, **written}, allow_nan=False))

@@ -123,7 +123,7 @@ def open_source(path: Path, options: Sampling, calibrate_on: Path | None = None)
     if path.is_dir():
         require(options.from_ != "probs", f"--from must not contradict what is read, and {path} is a run, which holds logits; got 'probs'")
         stored = StoredRun.open(path)
-        test, held_out, fitted_on = stored.predictions("test"), stored.predictions("val"), "val"
+        test, held_out, fitted_on = stored.scores("test"), stored.scores("val"), "val"
     else:
         test = options.read(Scores.read, path)
     if calibrate_on is not None:

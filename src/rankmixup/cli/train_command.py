@@ -103,10 +103,10 @@ def run(argv: list[str]) -> int:
     if not is_first_process():
         return 0
     if options.json:
-        print(json.dumps(stored.result.content, allow_nan=False))
+        print(json.dumps(stored.result().content, allow_nan=False))
     else:
         out = console()
-        test, val = stored.predictions("test"), stored.predictions("val")
+        test, val = stored.scores("test"), stored.scores("val")
         title = f"{the_run.method.name} on {the_run.data.name}"
         out.print(evaluation_table(evaluate_scores(test, val, source=title, fitted_on="val", protocol=the_run.data.protocol)))
         out.print(f"Run: {one_line(str(stored.path))}", soft_wrap=True)
@@ -182,11 +182,11 @@ def _parse(
 
 
 def _show(run: "Run", argv: list[str], as_json: bool) -> None:
+    from rankmixup.config import flatten
     from rankmixup.runs import sources
-    from rankmixup.runs.provenance import flat
 
     flags = {_renamed(argument).partition("=")[0].replace("_", "-") for argument in argv}
-    given = [path for path in flat(run.to_dict()) if not flags.isdisjoint(_flags(path))]
+    given = [path for path in flatten(run.to_dict()) if not flags.isdisjoint(_flags(path))]
     found = sources(run, given)
     if as_json:
         print(json.dumps({"id": run.id, "run": run.to_dict(), "sources": found}, allow_nan=False))

@@ -84,7 +84,7 @@ def cost_of(tasks: Sequence[Task], runs: Path, device: Device) -> Cost:
         if guess is None:
             unknown += not finished
         elif finished:
-            took[_kind(task.run)].append((StoredRun.locate(runs, task.run).result.seconds, guess))
+            took[_kind(task.run)].append((StoredRun.locate(runs, task.run).result().seconds, guess))
         else:
             left.append((_kind(task.run), guess))
     paces = {kind: sum(real for real, _ in pairs) / sum(guess for _, guess in pairs) for kind, pairs in took.items()}

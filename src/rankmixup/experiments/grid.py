@@ -42,7 +42,7 @@ class Task:
         stored = StoredRun.locate(runs, self.run)
         if not stored.finished:
             return False
-        stored.result  # noqa: B018 - raises if it is damaged
+        stored.result()  # raises if it is damaged
         return all(stored.predictions_path(f"ood-{unknown_set_name(each)}").exists() for each in self.unknown)
 
 

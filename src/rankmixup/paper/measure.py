@@ -131,11 +131,11 @@ class _Opened:
 
     @property
     def seconds(self) -> float:
-        return self._stored.result.seconds
+        return self._stored.result().seconds
 
     @property
     def machine(self) -> str:
-        environment = self._stored.environment
+        environment = self._stored.environment()
         if environment is None:
             return "unknown"
         version = environment.packages.get("torch")
@@ -143,11 +143,11 @@ class _Opened:
 
     @cached_property
     def test(self) -> Scores:
-        return self._stored.predictions("test")
+        return self._stored.scores("test")
 
     @cached_property
     def temperature(self) -> dict[Stage, float]:
-        val = self._stored.predictions("val")
+        val = self._stored.scores("val")
         found: dict[Stage, float] = {"plain": 1.0}
         for objective in OBJECTIVES:
             with warnings.catch_warnings():
@@ -160,9 +160,10 @@ class _Opened:
 
     def strangeness(self, stage: Stage, unknown: str) -> tuple[Float[Tensor, " N"], Float[Tensor, " M"]] | None:
         """Entropies of test samples and of unknown ones."""
-        outside = self._stored.unknown_predictions(unknown_set_name(unknown)) if unknown else None
-        if outside is None:
+        split = f"ood-{unknown_set_name(unknown)}"
+        if not unknown or not self._stored.predictions_path(split).exists():
             return None
+        outside = self._stored.scores(split)
         return ood_scores(self.logits(stage)), ood_scores(outside.logits / self.temperature[stage])
 
     def value(self, metric: str, stage: Stage, unknown: str) -> float | None:
@@ -176,7 +177,7 @@ class _Opened:
     @cached_property
     def mixed(self) -> tuple[Float[Tensor, " M"], Float[Tensor, " M"]] | None:
         """Confidence and lambda of mixed test samples."""
-        mixed = self._stored.mixed_predictions
+        mixed = self._stored.mixes()
         return None if mixed is None else (confidence(mixed.logits.double()), mixed.lam.double())
 
     @property

@@ -28,8 +28,7 @@ def demo_evaluations(results: dict[str, list[StoredRun]]) -> dict[str, list[Eval
     """Each run on its test set, before and after a temperature fitted on its validation set."""
     return {
         name: [
-            evaluate_scores(run.predictions("test"), run.predictions("val"), source=f"{name}, seed {run.run.seed}", fitted_on="val")
-            for run in stored
+            evaluate_scores(run.scores("test"), run.scores("val"), source=f"{name}, seed {run.run.seed}", fitted_on="val") for run in stored
         ]
         for name, stored in results.items()
     }
@@ -73,8 +72,8 @@ def _mean(values: list[float]) -> str:
 
 def demo_figures(results: dict[str, list[StoredRun]], output: Path) -> list[Path]:
     """Reliability diagrams, and confidence against lambda; as PNG and SVG."""
-    tests = {name: [run.predictions("test") for run in stored] for name, stored in results.items()}
-    mixed = {name: [each for run in stored if (each := run.mixed_predictions) is not None] for name, stored in results.items()}
+    tests = {name: [run.scores("test") for run in stored] for name, stored in results.items()}
+    mixed = {name: [each for run in stored if (each := run.mixes()) is not None] for name, stored in results.items()}
     pooled = {
         name: (confidence(torch.cat([each.logits for each in parts])), torch.cat([each.lam for each in parts]))
         for name, parts in mixed.items()

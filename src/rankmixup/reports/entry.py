@@ -51,7 +51,7 @@ class ReportEntry:
 
 def run_protocol(stored: StoredRun) -> dict[str, Any]:
     """What a run directory says of itself: configuration, sizes and hashes of its splits, selection, versions."""
-    selection, splits, environment = stored.result.selection, stored.splits, stored.environment
+    selection, splits, environment = stored.result().selection, stored.splits(), stored.environment()
     return {
         "run": stored.run.id,
         **stored.run.to_dict(),

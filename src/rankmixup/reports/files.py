@@ -48,7 +48,7 @@ def write_page(path: Path, evaluations: Sequence[Evaluation], runs: Sequence[Sto
 def _entry(evaluation: Evaluation, run: StoredRun | None) -> ReportEntry:
     if evaluation.test is None:
         raise InvalidInput(f"a page must be made from an evaluation that holds its scores, {evaluation.source!r} does not")
-    mixed = None if run is None else run.mixed_predictions
+    mixed = None if run is None else run.mixes()
     return ReportEntry(
         evaluation.source,
         evaluation,

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from rankmixup.config import flatten
 from rankmixup.evaluation.registry import METRICS
 from rankmixup.metrics.classwise import class_gaps
 from rankmixup.metrics.ood import FPR95_RULE
@@ -198,13 +199,10 @@ def _evaluation_facts(entry: ReportEntry) -> dict[str, Any]:
     return facts
 
 
-def _flat(facts: Mapping[str, Any], above: str = "") -> dict[str, str]:
+def _flat(facts: Mapping[str, Any]) -> dict[str, str]:
     """Nested mappings as `outer: inner` names."""
-    flat: dict[str, str] = {}
-    for name, value in facts.items():
-        full = f"{above}{name}"
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{full}: ")
-        elif value is not None:
-            flat[full] = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-    return flat
+    return {
+        name: ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        for name, value in flatten(facts, ": ").items()
+        if value is not None
+    }

@@ -59,7 +59,7 @@ class LiveTable:
         self.events[event.kind] += 1
         (self.working.add if event.kind == "started" else self.working.discard)(run)
         if event.kind == "finished":
-            self.results[run] = StoredRun.locate(self.runs, run).result.metrics["test"]
+            self.results[run] = StoredRun.locate(self.runs, run).result().metrics["test"]
         if self._live is None and event.kind != "started":
             self.console.print(self._line(event), highlight=False, markup=False, soft_wrap=True)
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from rich.table import Table
 
+from rankmixup.config import flatten
 from rankmixup.runs import RECIPES, Constant, Run
-from rankmixup.runs.provenance import flat
 
 __all__ = ["recipe_tables", "run_table"]
 
@@ -16,7 +16,7 @@ def run_table(run: Run, sources: Mapping[str, str]) -> Table:
     table = Table(title=f"Run {run.id}", title_justify="left")
     for heading in ("field", "value", "source"):
         table.add_column(heading, overflow="fold")
-    for path, value in flat(run.to_dict()).items():
+    for path, value in flatten(run.to_dict()).items():
         table.add_row(path, _shown(value), sources[path])
     return table
 

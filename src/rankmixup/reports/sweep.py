@@ -36,7 +36,7 @@ class Ranking:
 
 def rank(planned: Mapping[str, Sequence[Run]], runs: Path, metric: str) -> Ranking:
     """Compare finished runs by the mean of `metric` on validation samples; a setting that has none comes last."""
-    results = {name: [StoredRun.locate(runs, run).result.metrics for run in seeds] for name, seeds in planned.items()}
+    results = {name: [StoredRun.locate(runs, run).result().metrics for run in seeds] for name, seeds in planned.items()}
     entries: dict[str, dict[str, Any]] = {
         name: {"runs": [run.id for run in planned[name]], "val": _means([each["val"] for each in seeds])} for name, seeds in results.items()
     }

@@ -5,7 +5,7 @@ from rankmixup.runs.provenance import sources
 from rankmixup.runs.recipes import RECIPES, Constant, Recipe, recipe_for, with_field
 from rankmixup.runs.records import RunResult
 from rankmixup.runs.run import Run
-from rankmixup.runs.store import StoredRun, environment
+from rankmixup.runs.store import StoredRun, describe_environment
 
 __all__ = [
     "RECIPES",
@@ -15,7 +15,7 @@ __all__ = [
     "Run",
     "RunResult",
     "StoredRun",
-    "environment",
+    "describe_environment",
     "recipe_for",
     "sources",
     "with_field",

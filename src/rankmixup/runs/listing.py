@@ -70,8 +70,8 @@ def _summary(stored: StoredRun) -> RunSummary:
     run = stored.run
     require(stored.path.name == run.id, f"{stored.path} must be named {run.id}, the id of the run that its run.json describes")
     if stored.finished:
-        stored.result  # noqa: B018 - raises if it is damaged
-    epochs = [_figures(record) for record in stored.history]
+        stored.result()  # raises if it is damaged
+    epochs = [_figures(record) for record in stored.history()]
     return RunSummary(
         id=run.id,
         method=run.method.name,

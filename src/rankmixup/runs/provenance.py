@@ -1,25 +1,14 @@
 """Where each value of a run comes from."""
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
+from rankmixup.config import flatten
 from rankmixup.runs.recipes import recipe_for
 from rankmixup.runs.run import Run
 
-__all__ = ["flat", "sources"]
-
-
-def flat(described: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Values of nested objects by dotted name.
-
-    >>> flat({"seed": 0, "method": {"mixer": {"alpha": 2.0}}})
-    {'seed': 0, 'method.mixer.alpha': 2.0}
-    """
-    values: dict[str, Any] = {}
-    for name, value in described.items():
-        values |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
-    return values
+__all__ = ["sources"]
 
 
 def sources(run: Run, given: Collection[str] = ()) -> dict[str, str]:
@@ -41,12 +30,12 @@ def sources(run: Run, given: Collection[str] = ()) -> dict[str, str]:
             return constant.source
         return "default" if path in defaults and value == defaults[path] else "given"
 
-    return {path: source(path, value) for path, value in flat(run.to_dict()).items()}
+    return {path: source(path, value) for path, value in flatten(run.to_dict()).items()}
 
 
 def _defaults(run: Run) -> dict[str, Any]:
     """Values of a run of the same classes that nobody has set."""
-    values = flat(Run(type(run.method)()).to_dict())
+    values = flatten(Run(type(run.method)()).to_dict())
     mixer = getattr(run.method, "mixer", None)
     if mixer is not None and mixer.name != values["method.mixer.name"]:
         values |= {f"method.mixer.{name}": value for name, value in type(mixer)().to_dict().items() if name != "name"}

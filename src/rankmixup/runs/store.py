@@ -9,21 +9,30 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rankmixup.config import flatten
 from rankmixup.errors import InvalidInput, require, shown
 from rankmixup.evaluation.scores import Scores
 from rankmixup.files import append_line, parse_json, read_json, read_npz, readable, write_atomic, write_json, write_npz
 from rankmixup.runs.lock import hold_lock, is_locked
-from rankmixup.runs.provenance import flat
 from rankmixup.runs.records import Environment, EpochRecord, MixedPredictions, RunResult, Splits
 from rankmixup.runs.run import Run
 
-__all__ = ["RunState", "StoredRun", "environment"]
+__all__ = ["RunState", "StoredRun", "describe_environment"]
 
 RunState = Literal["running", "finished", "interrupted"]
 
 
 class StoredRun:
-    """`RUNS/<id>`: run.json, splits.json, env.json, log.jsonl, metrics.csv, checkpoints/, predictions/ and, once finished, result.json."""
+    """A run on disk: what it is, how far it got, and what came of it.
+
+    Its directory `RUNS/<id>` holds run.json, splits.json, env.json, log.jsonl, metrics.csv, checkpoints/, predictions/ and, once the run
+    is finished, result.json. `rm.train` returns a `StoredRun`; `StoredRun.open(path)` opens one that was trained before. Everything is
+    read and checked when it is asked for; a damaged file, or one of another run, raises `InvalidInput`.
+
+    Attributes:
+        path: The directory.
+        run: The configuration that was trained.
+    """
 
     def __init__(self, path: Path, run: Run):
         self.path = path
@@ -72,7 +81,7 @@ class StoredRun:
 
     def refuse_changes(self, run: Run) -> None:
         """Raise `InvalidInput` with every field in which `run` differs from this one."""
-        stored, asked = flat(self.run.to_dict()), flat(run.to_dict())
+        stored, asked = flatten(self.run.to_dict()), flatten(run.to_dict())
         changes = [f"{name} {stored.get(name)} -> {asked.get(name)}" for name in stored | asked if stored.get(name) != asked.get(name)]
         if changes:
             raise InvalidInput(f"run {self.path} cannot change: {', '.join(changes)}")
@@ -93,9 +102,8 @@ class StoredRun:
         """Whether there is a result."""
         return (self.path / "result.json").exists()
 
-    @property
     def result(self) -> RunResult:
-        """What result.json holds."""
+        """Selected epoch, metrics, temperatures and seconds of a finished run (result.json)."""
         path = self.path / "result.json"
         require(
             self.finished,
@@ -105,17 +113,36 @@ class StoredRun:
         require(result.id == self.run.id, f"{path} must be of run {self.run.id}, it is of run {shown(result.id)}")
         return result
 
-    @property
     def splits(self) -> Splits | None:
-        """What splits.json holds, None without one."""
+        """Sizes and hashes of the splits, class names and how images are prepared (splits.json); None without the file."""
         path = self.path / "splits.json"
         return Splits.from_dict(read_json(path), str(path)) if path.exists() else None
 
-    @property
     def environment(self) -> Environment | None:
-        """What env.json holds, None without one."""
+        """Python, platform, package versions and devices of the training (env.json); None without the file."""
         path = self.path / "env.json"
         return Environment.from_dict(read_json(path), str(path)) if path.exists() else None
+
+    def history(self) -> list[EpochRecord]:
+        """One record for each epoch (log.jsonl)."""
+        names = ((line, f"{self._log}, line {number}") for number, line in enumerate(self._log_lines(), start=1))
+        return [EpochRecord.from_dict(parse_json(line, name), name) for line, name in names]
+
+    def scores(self, split: str) -> Scores:
+        """Stored logits of the selected epoch.
+
+        Args:
+            split: "val", "test", or "ood-NAME" for an out-of-distribution set, whose labels have no meaning.
+        """
+        self.result()  # raises for a run that is not finished
+        self.read_predictions(split)  # raises for those of another run
+        path = self.predictions_path(split)
+        return Scores.read_unlabelled(path) if split.startswith("ood-") else Scores.read(path)
+
+    def mixes(self) -> MixedPredictions | None:
+        """Stored logits and lambda of mixed test samples; None without the file."""
+        path = self.predictions_path("mixed")
+        return MixedPredictions.from_arrays(self.read_predictions("mixed", "logits", "lam"), str(path)) if path.exists() else None
 
     @property
     def checkpoints(self) -> Path:
@@ -141,39 +168,13 @@ class StoredRun:
         require(isinstance(owner, str) and owner == self.run.id, f"{path} must be of run {self.run.id}, it is of run {shown(owner)}")
         return arrays
 
-    def predictions(self, split: str) -> Scores:
-        """Stored scores of `val` or `test`, of the selected epoch."""
-        self.result  # noqa: B018 - raises for a run without any
-        self.read_predictions(split)  # raises for those of another run
-        return Scores.read(self.predictions_path(split))
-
-    def unknown_predictions(self, name: str) -> Scores | None:
-        """Stored scores of the out-of-distribution set `name`, None without any."""
-        path = self.predictions_path(f"ood-{name}")
-        if not path.exists():
-            return None
-        self.read_predictions(f"ood-{name}")
-        return Scores.read_unlabelled(path)
-
-    @property
-    def mixed_predictions(self) -> MixedPredictions | None:
-        """Stored scores of mixed test samples, None without any."""
-        path = self.predictions_path("mixed")
-        return MixedPredictions.from_arrays(self.read_predictions("mixed", "logits", "lam"), str(path)) if path.exists() else None
-
     def log(self, record: EpochRecord) -> None:
         """Append one epoch to log.jsonl."""
         append_line(self._log, record.to_dict())
 
-    @property
-    def history(self) -> list[EpochRecord]:
-        """The records of log.jsonl, one for each epoch."""
-        names = ((line, f"{self._log}, line {number}") for number, line in enumerate(self._log_lines(), start=1))
-        return [EpochRecord.from_dict(parse_json(line, name), name) for line, name in names]
-
     def trim_log(self, epochs: int) -> None:
         """Forget what was logged after `epochs` epochs: a resumed run logs it again."""
-        kept = [line for line, record in zip(self._log_lines(), self.history, strict=True) if record.epoch <= epochs]
+        kept = [line for line, record in zip(self._log_lines(), self.history(), strict=True) if record.epoch <= epochs]
         if self._log.exists():
             write_atomic(self._log, b"".join(line + b"\n" for line in kept))
 
@@ -187,8 +188,8 @@ class StoredRun:
             return self._log.read_bytes().split(b"\n")[:-1] if self._log.exists() else []
 
 
-def environment() -> dict[str, Any]:
-    """Versions and hardware, for env.json."""
+def describe_environment() -> dict[str, Any]:
+    """Versions and devices of this process, as env.json holds them."""
     from importlib.metadata import version
 
     import torch

@@ -9,14 +9,14 @@ from lightning_fabric.loggers.logger import Logger
 from rankmixup.runs import Run, StoredRun
 from rankmixup.runs.records import EpochRecord
 from rankmixup.training.advice import advice
-from rankmixup.training.loggers import figures, open_loggers, write_csv
+from rankmixup.training.loggers import numbers, open_loggers, write_csv
 from rankmixup.training.progress import Watcher
 
 __all__ = ["Journal"]
 
 
 class Journal(Watcher):
-    """Writes log.jsonl and metrics.csv, tells loggers and another watcher, and warns if the figures say that a setting is wrong."""
+    """Writes log.jsonl and metrics.csv, tells loggers and another watcher, and warns if the numbers say that a setting is wrong."""
 
     def __init__(self, store: StoredRun, watcher: Watcher, loggers: Sequence[str | Logger] = ()):
         self._store, self._watcher, self._asked = store, watcher, loggers
@@ -29,7 +29,7 @@ class Journal(Watcher):
         self._watcher.warn(message)
 
     def start(self, run: Run, epochs_done: int, steps: int) -> None:
-        self._run, self._history = run, self._store.history
+        self._run, self._history = run, self._store.history()
         if self._history:
             self._write_csv()
         self._loggers = open_loggers(self._asked, self._store, epochs_done)
@@ -48,7 +48,7 @@ class Journal(Watcher):
         self._store.log(complete)
         self._write_csv()
         for logger in self._loggers:
-            logger.log_metrics(figures(record), step=found.epoch)
+            logger.log_metrics(numbers(record), step=found.epoch)
         self._watcher.epoch(complete.to_dict())
 
     def _write_csv(self) -> None:

@@ -1,4 +1,4 @@
-"""Where the figures of each epoch go beside log.jsonl: metrics.csv always, and the trackers that are asked for.
+"""Where the numbers of each epoch go beside log.jsonl: metrics.csv always, and the trackers that are asked for.
 
 Trackers are lightning-fabric's loggers or have their interface. Each writes below the directory of the run and needs no network;
 `WANDB_MODE` and `MLFLOW_TRACKING_URI` send them elsewhere, as their own documents say.
@@ -16,11 +16,12 @@ from typing import Any
 from lightning_fabric.loggers.logger import Logger
 from lightning_fabric.loggers.tensorboard import TensorBoardLogger
 
+from rankmixup.config import flatten
 from rankmixup.errors import InvalidInput, unknown_name
 from rankmixup.files import write_atomic
 from rankmixup.runs import StoredRun
 
-__all__ = ["TRACKERS", "check_loggers", "figures", "open_loggers", "write_csv"]
+__all__ = ["TRACKERS", "check_loggers", "numbers", "open_loggers", "write_csv"]
 
 TRACKERS = ("tensorboard", "wandb", "mlflow")
 """Names of trackers, and of the packages and extras that they need."""
@@ -52,24 +53,18 @@ def _open(name: str, store: StoredRun, epochs_done: int) -> Logger:
     return (_Wandb if name == "wandb" else _MLflow)(store)
 
 
-def figures(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+def numbers(record: Mapping[str, Any]) -> dict[str, float]:
     """The numbers of a record of log.jsonl under names like `val/ece`.
 
-    >>> figures({"epoch": 1, "val": {"ece": 0.1, "auroc_correct": None}, "warnings": ["..."]})
+    >>> numbers({"epoch": 1, "val": {"ece": 0.1, "auroc_correct": None}, "warnings": ["..."]})
     {'epoch': 1, 'val/ece': 0.1}
     """
-    found: dict[str, float] = {}
-    for key, value in record.items():
-        if isinstance(value, Mapping):
-            found |= figures(value, f"{prefix}{key}/")
-        elif isinstance(value, int | float):
-            found[prefix + key] = value
-    return found
+    return {name: value for name, value in flatten(record, "/").items() if isinstance(value, int | float)}
 
 
 def write_csv(path: Path, history: Sequence[Mapping[str, Any]]) -> None:
-    """A row for each epoch, a column for each figure; empty where an epoch has none."""
-    rows = [figures(record) for record in history]
+    """A row for each epoch, a column for each number; empty where an epoch has none."""
+    rows = [numbers(record) for record in history]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
     writer.writeheader()
@@ -130,9 +125,7 @@ class _MLflow(Logger):
         return self._id
 
     def log_hyperparams(self, params: dict[str, Any]) -> None:  # type: ignore[override]
-        from rankmixup.runs.provenance import flat
-
-        for name, value in flat(params).items():
+        for name, value in flatten(params).items():
             self._client.log_param(self._id, name, value)
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:

@@ -13,7 +13,7 @@ from rankmixup.data.overlap import check_held_out, overlap_sentence, shared_imag
 from rankmixup.errors import WorkFailed, require, shown
 from rankmixup.files import write_json
 from rankmixup.hardware import Accelerator, Hardware, Strategy
-from rankmixup.runs import Run, StoredRun, environment
+from rankmixup.runs import Run, StoredRun, describe_environment
 from rankmixup.training.every import Every
 from rankmixup.training.fabric import build_fabric
 from rankmixup.training.journal import Journal
@@ -114,7 +114,7 @@ def _describe(store: StoredRun, dataset: Dataset, watcher: Watcher) -> None:
         write_json(store.path / "splits.json", {**dataset.manifest(), "shared_images": shared})
         if (sentence := overlap_sentence(shared)) is not None:
             watcher.warn(sentence)
-        write_json(store.path / "env.json", environment())
+        write_json(store.path / "env.json", describe_environment())
 
 
 def _train(trainer: Trainer, watcher: Watcher) -> None:

@@ -48,8 +48,8 @@ def predict_unknown(
     again, unless it is of another data set.
     """
     require(name == Path(name).name and name not in ("", ".", ".."), f"the name of a data set must be one of a file, got {name!r}")
-    stored.result  # noqa: B018 - raises for a run that is not finished
-    file, splits = f"ood-{name}", stored.splits
+    stored.result()  # raises for a run that is not finished
+    file, splits = f"ood-{name}", stored.splits()
     if splits is None:
         raise InvalidInput(f"{stored.path} must have the splits.json that training wrote, it has none")
     if not stored.predictions_path(file).exists() or str(stored.read_predictions(file, "source")["source"]) != source.content_hash():
@@ -62,9 +62,7 @@ def predict_unknown(
         texts = {"source": np.array(source.content_hash()), "of_classes": np.array(class_names, dtype=np.str_)}
         stored.write_predictions(file, logits=logits.numpy(), index=split.index.numpy(), **texts)
     others = [str(other) for other in np.atleast_1d(stored.read_predictions(file, "of_classes")["of_classes"])]
-    scores = stored.unknown_predictions(name)
-    assert scores is not None
-    return UnknownSamples(scores, tuple(shared_classes(splits.class_names, others)))
+    return UnknownSamples(stored.scores(file), tuple(shared_classes(splits.class_names, others)))
 
 
 def _network(stored: StoredRun, splits: Splits) -> torch.nn.Module:

@@ -96,6 +96,19 @@ def test_a_name_is_given_once(shapes):
     assert shapes.register("round-one")(circle) is circle  # the same again, as when a module is loaded twice
 
 
+def test_an_alias_leads_to_its_entry_and_is_not_listed(shapes):
+    shapes.register("flat-one", "plane", "sheet")(Own)
+    assert shapes["plane"] is shapes["sheet"] is shapes["flat-one"] is Own
+    assert Own.name == "flat-one"
+    assert "sheet" in shapes
+    assert list(shapes) == ["angular-one", "flat-one", "round-one"]
+    assert shapes.summaries()["flat-one"] == "Ours (alias plane, sheet)"
+    for names in (["plane"], ["another", "sheet"], ["another", "round-one"]):
+        with pytest.raises(InvalidInput, match=r"^shape '(plane|sheet|round-one)' is already registered"):
+            shapes.register(*names)(Theirs)
+    assert "another" not in shapes
+
+
 def test_plugins_are_loaded_once_and_only_when_a_name_is_missing(plugins):
     found, asked = plugins
     registry, loaded = Registry("thing", "things"), []

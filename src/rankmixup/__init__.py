@@ -3,7 +3,9 @@
 Public names resolve on first use, so that `import rankmixup` itself imports nothing heavy.
 """
 
+import fnmatch
 import importlib
+import operator
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -13,50 +15,67 @@ if TYPE_CHECKING:
     from rankmixup.evaluation import evaluate
     from rankmixup.methods import Objective, TrainStep, objective
     from rankmixup.models import build_model
-    from rankmixup.runs import Optimisation, Run
+    from rankmixup.posthoc import TemperatureScaling
+    from rankmixup.runs import Optimisation, Run, StoredRun
     from rankmixup.training import train
 
 _HOME = {
     "Objective": "methods",
     "Optimisation": "runs",
     "Run": "runs",
+    "StoredRun": "runs",
+    "TemperatureScaling": "posthoc",
     "TrainStep": "methods",
     "build_model": "models",
     "evaluate": "evaluation",
     "objective": "methods",
     "train": "training",
 }
-_MODULES = ("data", "errors", "evaluation", "functional", "methods", "metrics", "mixers", "models", "posthoc", "runs", "training", "types")
 
-__all__ = [
-    "Objective",
-    "Optimisation",
-    "Run",
-    "TrainStep",
-    "__version__",
-    "build_model",
-    "data",
-    "errors",
-    "evaluate",
-    "evaluation",
-    "functional",
-    "methods",
-    "metrics",
-    "mixers",
-    "models",
-    "objective",
-    "posthoc",
-    "runs",
-    "train",
-    "training",
-    "types",
-]
+__all__ = ["Objective", "Optimisation", "Run", "StoredRun", "TemperatureScaling", "TrainStep", "__version__"]
+__all__ += ["build_model", "evaluate", "objective", "train"]
+__all__ += ["list_calibrators", "list_data", "list_methods", "list_metrics", "list_mixers", "list_models"]
+__all__ += ["data", "errors", "evaluation", "functional", "methods", "metrics", "mixers", "models", "posthoc", "runs", "training", "types"]
+
+
+def list_methods(pattern: str = "*") -> list[str]:
+    """Names of the training-time methods, all or those that match a pattern such as `"rankmixup-*"`."""
+    return _names("methods", "Method.registry", pattern)
+
+
+def list_mixers(pattern: str = "*") -> list[str]:
+    """Names of the mixers, all or those that match a pattern."""
+    return _names("mixers", "Mixer.registry", pattern)
+
+
+def list_models(pattern: str = "*") -> list[str]:
+    """Names of the networks, all or those that match a pattern; torchvision/NAME and timm/NAME are not listed."""
+    return _names("models", "MODELS", pattern)
+
+
+def list_data(pattern: str = "*") -> list[str]:
+    """Names of the data sets, all or those that match a pattern."""
+    return _names("data", "DataSource.registry", pattern)
+
+
+def list_metrics(pattern: str = "*") -> list[str]:
+    """Keys of the metrics of an evaluation, all or those that match a pattern such as `"*ece"`."""
+    return _names("evaluation", "METRICS", pattern)
+
+
+def list_calibrators(pattern: str = "*") -> list[str]:
+    """Names of the calibrators, all or those that match a pattern."""
+    return _names("posthoc", "CALIBRATORS", pattern)
+
+
+def _names(module: str, registry: str, pattern: str) -> list[str]:
+    return fnmatch.filter(operator.attrgetter(registry)(importlib.import_module(f"rankmixup.{module}")), pattern)
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(importlib.import_module(f"rankmixup.{_HOME[name]}"), name)
-    if name in _MODULES:
+    if name in __all__:
         return importlib.import_module(f"rankmixup.{name}")
     raise AttributeError(f"module 'rankmixup' has no attribute {name!r}")
 

@@ -57,14 +57,19 @@ class Configured(ABC):  # noqa: B024 - subclasses have the abstract methods
             target = cls.registry[str(data.pop("name"))]
             if not issubclass(target, cls):
                 raise InvalidInput(f"{cls.registry.kind} {target.name!r} is no {cls.__name__}")
-        hints = {field.name: _hints(target)[field.name] for field in dataclasses.fields(target)}  # type: ignore[arg-type]
-        for key in data:
-            if key not in hints:
-                raise unknown_name(f"field of {target.__name__}", key, hints)
+        return target.with_fields({key: _revived(_hints(target).get(key), value) for key, value in data.items()})
+
+    @classmethod
+    def with_fields(cls: type[C], values: Mapping[str, Any]) -> C:
+        """An object with these values of its fields; unknown names are refused."""
+        names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        for key in values:
+            if key not in names:
+                raise unknown_name(f"field of {cls.__name__}", key, names)
         try:
-            return target(**{key: _revived(hints[key], value) for key, value in data.items()})
+            return cls(**values)
         except TypeError as error:
-            raise InvalidInput(f"{target.__name__} must be described by all its fields, got {sorted(data)} ({error})") from None
+            raise InvalidInput(f"{cls.__name__} must be described by all its fields, got {sorted(values)} ({error})") from None
 
     def content_hash(self) -> str:
         """Hexadecimal SHA-256 of the canonical JSON form: equal objects, equal hash, on every machine.

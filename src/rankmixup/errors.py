@@ -135,6 +135,8 @@ def unknown_name(kind: str, name: str, valid: Iterable[str]) -> InvalidInput:
     close = difflib.get_close_matches(name.lower().replace("_", "-"), folded, n=3, cutoff=0.5)
     if close:
         hint = "did you mean " + " or ".join(repr(folded[match]) for match in close) + "?"
+    elif not valid:
+        hint = "there are none"
     else:
-        hint = "valid names: " + ", ".join(valid) if len(valid) <= 100 else f"none of {len(valid)} valid names is near it"
+        hint = "valid names: " + ", ".join(valid) if len(valid) <= 100 else f"none of the {len(valid)} valid names is similar"
     return InvalidInput(f"unknown {kind} {shown(name)}; {hint}")

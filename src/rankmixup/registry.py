@@ -1,4 +1,4 @@
-"""Names for things: one registry class for methods, mixers, models and data sets."""
+"""Names for things: one registry class for methods, mixers, models, data sets, metrics and calibrators."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,20 +14,26 @@ Entry = TypeVar("Entry")
 
 
 class Registry(Generic[T]):
-    """Maps kebab-case names to classes or functions; third parties add theirs through `entry_point_group`."""
+    """Maps kebab-case names and their aliases to classes or functions; third parties add theirs through `entry_point_group`."""
 
     def __init__(self, kind: str, entry_point_group: str | None = None):
         self.kind = kind
         self._entry_point_group = entry_point_group
         self._entries: dict[str, T] = {}
+        self._aliases: dict[str, str] = {}
 
-    def register(self, name: str) -> Callable[[Entry], Entry]:
-        """Class or function decorator that files its target under `name`; a class also learns its `name`."""
+    def register(self, name: str, *aliases: str) -> Callable[[Entry], Entry]:
+        """Class or function decorator that registers its target as `name`; it is found by `aliases` too but listed once.
+
+        A class also gets an attribute `name`.
+        """
 
         def decorate(entry: Entry) -> Entry:
-            if name in self._entries and self._entries[name] is not entry:
-                raise InvalidInput(f"{self.kind} {name!r} is already registered; choose another name")
+            for taken in (name, *aliases):
+                if self._entries.get(self._aliases.get(taken, taken), entry) is not entry:
+                    raise InvalidInput(f"{self.kind} {taken!r} is already registered; choose another name")
             self._entries[name] = entry  # type: ignore[assignment]
+            self._aliases |= dict.fromkeys(aliases, name)
             if isinstance(entry, type):
                 entry.name = name  # type: ignore[attr-defined]
             return entry
@@ -35,24 +41,25 @@ class Registry(Generic[T]):
         return decorate
 
     def __getitem__(self, name: str) -> T:
-        if not isinstance(name, str):
+        if name not in self:
             raise unknown_name(self.kind, name, self._entries)
-        if name not in self._entries:
-            self._load_plugins()
-        if name not in self._entries:
-            raise unknown_name(self.kind, name, self._entries)
-        return self._entries[name]
+        return self._entries[self._aliases.get(name, name)]
 
     def __iter__(self) -> Iterator[str]:
         self._load_plugins()
         return iter(sorted(self._entries))
 
-    def __contains__(self, name: str) -> bool:
-        return name in list(self)
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        if name not in self._entries and name not in self._aliases:
+            self._load_plugins()
+        return name in self._entries or name in self._aliases
 
     def summaries(self) -> dict[str, str]:
-        """Name to one-line card, the first line of the entry's docstring."""
-        return {name: first_line(self[name]) for name in self}
+        """Name to one line about the entry: the first of its docstring, and its aliases."""
+        aliases = {name: ", ".join(alias for alias, full in self._aliases.items() if full == name) for name in self}
+        return {name: first_line(self[name]) + (f" (alias {also})" if also else "") for name, also in aliases.items()}
 
     def _load_plugins(self) -> None:
         if self._entry_point_group is None:

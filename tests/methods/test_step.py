@@ -213,6 +213,50 @@ def test_a_registry_key_stands_for_its_method():
     assert objective("rankmixup-mndcg", num_classes=3).method == RankMixupMNDCG()
 
 
+@pytest.mark.parametrize("method", ["rankmixup-mrl", "mrl", RankMixupMRL])
+def test_keywords_are_fields_of_the_method(method):
+    assert objective(method, num_classes=3, margin=1, mixer=CutMix()).method == RankMixupMRL(margin=1.0, mixer=CutMix())
+
+
+@pytest.mark.parametrize(
+    ("method", "fields", "message"),
+    [
+        ("mrl", {"margn": 1.0}, r"^unknown field of RankMixupMRL 'margn'; did you mean 'margin'"),
+        ("mrl", {"margin": -1.0}, r"^margin must be at least 0, got -1\.0$"),
+        ("mrl", {"x": 1.0}, r"^unknown field of RankMixupMRL 'x'; valid names: margin, masking, mixer, num_mixes, space, weight$"),
+        ("ce", {"x": 1.0}, r"^unknown field of CrossEntropy 'x'; there are none$"),
+        (RankMixupMRL(), {"margin": 1.0}, r"^margin must be set in the method itself or be given with its name or class, got RankMixupMRL"),
+        (Method, {}, r"^Method must be described by all its fields, got \[\] \(.*abstract"),
+        ("rankmixup", {}, r"^unknown method 'rankmixup'; did you mean 'rankmixup-mrl' or 'rankmixup-mndcg'"),
+    ],
+)
+def test_keywords_that_are_no_fields_are_refused(method, fields, message):
+    with pytest.raises(InvalidInput, match=message):
+        objective(method, num_classes=3, **fields)
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"), [("mrl", "rankmixup-mrl"), ("mndcg", "rankmixup-mndcg"), ("ls", "label-smoothing"), ("fl", "focal")]
+)
+@pytest.mark.parametrize("data", ["digits", "tiny-imagenet"])
+def test_an_alias_is_the_same_run(alias, name, data):
+    assert rankmixup.Run(alias, data=data).id == rankmixup.Run(name, data=data).id
+    assert alias not in rankmixup.list_methods()
+    assert f"(alias {alias}" in Method.registry.summaries()[name]
+
+
+def test_an_objective_shows_its_method_and_its_fields():
+    shown = "RankMixupMRL(weight=0.1, mixer=Mixup(alpha=2.0, lam_mode='batch', forward='separate'), num_mixes=1, margin=1.0"
+    assert repr(objective("mrl", num_classes=10, margin=1.0)) == f"Objective({shown}, space='logit', masking='skip'), num_classes=10)"
+
+
+def test_names_are_listed_and_filtered():
+    assert rankmixup.list_methods("rankmixup-*") == ["rankmixup-mndcg", "rankmixup-mrl"]
+    assert {"ece", "nll"} <= set(rankmixup.list_metrics()) - set(rankmixup.list_metrics("*rror*"))
+    lists = [rankmixup.list_mixers, rankmixup.list_models, rankmixup.list_data, rankmixup.list_calibrators]
+    assert [name in each() for name, each in zip(["cutmix", "resnet8", "cifar10", "temperature"], lists, strict=True)] == [True] * 4
+
+
 def test_public_names_are_these():
     assert (rankmixup.objective, rankmixup.TrainStep, rankmixup.Objective) == (objective, TrainStep, type(made(MNDCG)))
 

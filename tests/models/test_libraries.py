@@ -74,7 +74,7 @@ def test_bad_input(name, message):
 
 def test_a_name_far_from_a_thousand_others_does_not_list_them():
     pytest.importorskip("timm")
-    with pytest.raises(InvalidInput, match=r"unknown model of timm 'qqq'; none of \d+ valid names is near it"):
+    with pytest.raises(InvalidInput, match=r"unknown model of timm 'qqq'; none of the \d+ valid names is similar"):
         build_model("timm/qqq", num_classes=2, image_size=32)
 
 

@@ -45,6 +45,7 @@ def run(argv: list[str]) -> int:
 
     from rankmixup.evaluation.registry import METRICS
     from rankmixup.experiments import Task
+    from rankmixup.methods import Method
     from rankmixup.reports.live import follow
     from rankmixup.reports.sweep import rank, sweep_table
 
@@ -57,14 +58,14 @@ def run(argv: list[str]) -> int:
         import torch
 
         gpu = options.accelerator in ("auto", "cuda") and torch.cuda.is_available()
-        print_estimate(tasks, options, "gpu" if gpu else "core", {"method": key, "settings": list(planned)})
+        print_estimate(tasks, options, "gpu" if gpu else "core", {"method": Method.registry[key].name, "settings": list(planned)})
         return 0
 
     failed = follow(options.carry_out(tasks), console(stderr=True), options.runs, len(tasks))
     lost = {event.task.run for event in failed}
     ranking = rank({name: runs for name, runs in planned.items() if not lost.intersection(runs)}, options.runs, options.metric)
     if options.json:
-        print(json.dumps({"method": key, "metric": options.metric, **ranking.to_dict()}, allow_nan=False))
+        print(json.dumps({"method": Method.registry[key].name, "metric": options.metric, **ranking.to_dict()}, allow_nan=False))
     elif ranking.settings:
         console().print(sweep_table(ranking))
     raise_failures(failed, len(tasks))

@@ -23,7 +23,7 @@ def cross_entropy_loss(logits: Float[Tensor, "B K"], target: Int[Tensor, " B"], 
     return reduce(F.cross_entropy(upcast(logits), target, reduction="none"), reduction)
 
 
-@register("ce")
+@register("ce", "cross-entropy")
 @dataclass(frozen=True)
 class CrossEntropy(LossMethod):
     """Softmax cross-entropy on raw samples, Eq. (4)."""

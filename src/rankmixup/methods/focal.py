@@ -61,7 +61,7 @@ def _modulated(log_p: Float[Tensor, " B"], gamma: float | Float[Tensor, " B"]) -
     return -(miss**gamma) * log_p
 
 
-@register("focal")
+@register("focal", "fl", "focal-loss")
 @dataclass(frozen=True)
 class Focal(LossMethod):
     """Focal loss with one gamma for all samples (Lin et al., 2017; for calibration, Mukhoti et al., 2020).

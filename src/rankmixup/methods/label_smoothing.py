@@ -37,7 +37,7 @@ def label_smoothing_loss(
     return reduce(F.cross_entropy(upcast(logits), target, label_smoothing=smoothing, reduction="none"), reduction)
 
 
-@register("label-smoothing")
+@register("label-smoothing", "ls")
 @dataclass(frozen=True)
 class LabelSmoothing(LossMethod):
     """Cross-entropy against labels smoothed towards the uniform distribution (Müller et al., 2019).

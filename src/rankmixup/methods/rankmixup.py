@@ -172,7 +172,7 @@ class _RankMixup(Method):
         return self.mixer.forwarded(self.num_mixes, raw=True)
 
 
-@register("rankmixup-mrl")
+@register("rankmixup-mrl", "mrl")
 @dataclass(frozen=True)
 class RankMixupMRL(_RankMixup):
     """Cross-entropy on raw samples plus the mixup ranking loss, Eq. (10).
@@ -206,7 +206,7 @@ class RankMixupMRL(_RankMixup):
         )
 
 
-@register("rankmixup-mndcg")
+@register("rankmixup-mndcg", "mndcg", "m-ndcg")
 @dataclass(frozen=True)
 class RankMixupMNDCG(_RankMixup):
     """Cross-entropy on raw samples plus the M-NDCG loss over several mixes, Eqs. (13) and (14).

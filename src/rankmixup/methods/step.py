@@ -69,6 +69,10 @@ class Objective(nn.Module):
     def _check_classes(self, model: nn.Module, inputs: Any, logits: Any) -> None:
         check_logits(logits, classes=self.num_classes)
 
+    def extra_repr(self) -> str:
+        """The method with its fields and the number of classes."""
+        return f"{self.method!r}, num_classes={self.num_classes}"
+
     @property
     def num_classes(self) -> int:
         """How many logits a model must return for each sample."""
@@ -91,24 +95,38 @@ class Objective(nn.Module):
 
 
 def objective(
-    method: Method | str,
+    method: Method | type[Method] | str,
     num_classes: int,
     seed: int = 0,
     class_counts: Sequence[int] | Int[Tensor, " K"] | None = None,
     dataset_size: int | None = None,
     rank: int = 0,
+    **fields: Any,
 ) -> Objective:
     """Make a method ready for your own loop.
 
-    With `step = objective(method, num_classes=10)`, the loss of a batch is `step(model, x, y).loss`.
+    Args:
+        method: A name or alias from `rankmixup.list_methods()`, a method's class, or a method.
+        num_classes: How many logits the network returns for each sample.
+        seed: Seed of the random stream that mixing draws from.
+        class_counts: Training images of each class, for methods made for long tails.
+        dataset_size: Number of training images, for methods that keep a history.
+        rank: Number of this process; each process mixes with a random stream of its own.
+        **fields: Fields of the method, such as `margin=1.0`; only with a name or a class.
 
-    `class_counts` are the training images of each class (for methods made for long tails), `dataset_size` their sum (for
-    methods that keep a history), `rank` this process's number: each mixes with a stream of its own. A loop with epochs sets
-    `step.epoch` to their number, from 0.
+    Returns:
+        A module: the loss of a batch is `step(model, x, y).loss`. A loop with epochs sets `step.epoch` to their number, from 0.
+
+    >>> objective("mbls", num_classes=10, margin=8.0)
+    Objective(MbLS(margin=8.0, weight=0.1), num_classes=10)
     """
-    if isinstance(method, str):
-        method = Method.registry[method]()
+    kind = Method.registry[method] if isinstance(method, str) else method
+    if isinstance(kind, type) and issubclass(kind, Method):
+        method = kind.with_fields(fields)
     require(isinstance(method, Method), f"method must be a method or the name of one, got {shown(method)}")
+    assert isinstance(method, Method)
+    unused = ", ".join(fields) if kind is method else ""
+    require(not unused, f"{unused} must be set in the method itself or be given with its name or class, got {shown(method)}")
     num_classes, seed, rank = require_whole("num_classes", num_classes, least=1), require_whole("seed", seed), require_whole("rank", rank)
     method.check_task(num_classes)
     counts = None if class_counts is None else check_counts("class_counts", as_tensor("class_counts", class_counts), wait=True)

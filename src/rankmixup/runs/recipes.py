@@ -42,9 +42,9 @@ class Recipe:
         return Optimisation(**values)
 
     def build_method(self, key: str) -> Method:
-        """The method of this name with the constants of this recipe."""
+        """The method of this name or alias with the constants of this recipe."""
         method = Method.registry[key]()
-        for path, constant in self.methods.get(key, {}).items():
+        for path, constant in self.methods.get(method.name, {}).items():
             method = with_field(method, path, constant.value)
         return method
 

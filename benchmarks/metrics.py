@@ -38,12 +38,12 @@ def calibration_error(sharpness: float, repeats: int) -> list[str]:
     probs, target = scores(ROWS, CLASSES, sharpness, softmax=True)
     steps: dict[str, Callable[[], object]] = {
         "probs.max(1)": lambda: probs.max(1),
-        "ECE": lambda: F.expected_calibration_error(probs, target),
+        "ECE": lambda: F.expected_calibration_error(probs, target, from_logits=False),
     }
     median = interleaved(steps, repeats)
     peers = calibration_errors(probs, target)
     beside = interleaved({**peers, "ECE": steps["ECE"]}, 3, 1)
-    accuracy = F.accuracy(probs, target).item()
+    accuracy = F.accuracy(probs, target, from_logits=False).item()
     return [
         f"      {ROWS:,} x {CLASSES} probabilities, accuracy {accuracy:.2f}",
         *(f"      {1000 * seconds:7.1f} ms  {name}" for name, seconds in {**beside, **median}.items()),
@@ -57,12 +57,12 @@ def suite(repeats: int) -> list[str]:
     median = interleaved(
         {
             "softmax": lambda: logits.softmax(1),
-            "all but classwise": lambda: evaluation.all_metrics(logits, target, from_logits=True, classwise=False),
-            "all": lambda: evaluation.all_metrics(logits, target, from_logits=True),
+            "all but classwise": lambda: evaluation.all_metrics(logits, target, classwise=False),
+            "all": lambda: evaluation.all_metrics(logits, target),
         },
         repeats,
     )
-    accuracy = F.accuracy(logits, target, from_logits=True).item()
+    accuracy = F.accuracy(logits, target).item()
     return [
         f"      {IMAGENET[0]:,} x {IMAGENET[1]} logits, accuracy {accuracy:.2f}",
         *(f"      {1000 * seconds:7.1f} ms  {name}" for name, seconds in median.items()),
@@ -73,7 +73,7 @@ def suite(repeats: int) -> list[str]:
 
 def streamed_bytes() -> int:
     """Everything that a streaming ECE has to remember of a million samples."""
-    rng, metric = random.stream(0, "benchmark"), metrics.ExpectedCalibrationError()
+    rng, metric = random.stream(0, "benchmark"), metrics.ExpectedCalibrationError(from_logits=False)
     probs = torch.randn(1000, CLASSES, generator=rng).softmax(dim=1)
     target = torch.randint(CLASSES, (1000,), generator=rng)
     for _ in range(ROWS // 1000):

@@ -47,7 +47,7 @@ def main(repeats: int = 3) -> list[str]:
     correct = (prediction == target).float()
     ours = seconds(lambda: ece_uncertainty(confidence[:N], correct[:N], replicates=REPLICATES, rng=rng), repeats)
     large = seconds(lambda: ece_uncertainty(confidence, correct, replicates=REPLICATES, rng=rng), repeats)
-    everything = seconds(lambda: metric_uncertainty(probs[:N], target[:N], replicates=REPLICATES, rng=rng), repeats)
+    everything = seconds(lambda: metric_uncertainty(probs[:N], target[:N], replicates=REPLICATES, rng=rng, from_logits=False), repeats)
     theirs = seconds(peer(probs[:N], target[:N]), 1)
     return [
         f"      {ours:7.2f} s   interval and floor of ECE, N = {N:,}, {REPLICATES:,} replicates",

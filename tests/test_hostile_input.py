@@ -81,7 +81,8 @@ def calls():
     }
     assert sorted(given) == sorted(F.__all__)
     for name, arguments in given.items():
-        yield pytest.param(getattr(F, name), arguments, options(getattr(F, name)), id=name)
+        named = options(getattr(F, name)) | ({"from_logits": False} if arguments[0] is PROBS else {})
+        yield pytest.param(getattr(F, name), arguments, named, id=name)
     rng, mixed = random.stream(0), Mixed(LOGITS, LOGITS[None], LAM[None], PARTNER[None])
     for name in Mixer.registry:
         mixer = Mixer.registry[name]()
@@ -96,8 +97,8 @@ def calls():
         (rm.build_model, ("resnet8",), {"num_classes": 3, "image_size": 8, "in_channels": 1}),
         (rm.evaluate, (LOGITS, Y), {"calibrate_on": None, "ood": None, "seed": 0, "from_logits": True, "replicates": 10}),
         (fit_and_transform, (LOGITS, Y, LOGITS), {"objective": "nll", "num_bins": 15}),
-        (evaluation.all_metrics, (PROBS, Y), options(evaluation.all_metrics)),
-        (evaluation.paired_comparison, (PROBS, PROBS, Y, "ece"), options(evaluation.paired_comparison) | some),
+        (evaluation.all_metrics, (LOGITS, Y), options(evaluation.all_metrics)),
+        (evaluation.paired_comparison, (LOGITS, LOGITS, Y, "ece"), options(evaluation.paired_comparison) | some),
         (evaluation.ece_noise_floor, (LAM, 0.1, rng), options(evaluation.ece_noise_floor) | {"replicates": 10}),
         (evaluation.mcnemar, (Y > 0, Y > 1), {}),
         (evaluation.holm, ([0.1, 0.2],), {}),

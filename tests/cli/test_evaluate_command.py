@@ -63,8 +63,8 @@ def test_the_command_and_the_function_agree(precision, kind, calibrate_with, rng
     options = {"replicates": 20, "calibrate_with": calibrate_with}
     report = assert_command_and_function_agree(tmp_path, suffix, kind, test, val, capsys, **options)
     batches = [(torch.from_numpy(test[0][rows]), torch.from_numpy(test[1][rows])) for rows in (slice(0, 100), slice(100, None))]
-    for key, streaming in (("aurc", metrics.AURC()), ("ks", metrics.KSCalibrationError()), ("ece", metrics.ExpectedCalibrationError())):
-        streaming.from_logits = kind == "logits"
+    for key, make in (("aurc", metrics.AURC), ("ks", metrics.KSCalibrationError), ("ece", metrics.ExpectedCalibrationError)):
+        streaming = make(from_logits=kind == "logits")
         for batch in batches:
             streaming.update(*batch)
         assert streaming.compute().item() == pytest.approx(report["metrics"][key]["value"], abs=1e-12), key

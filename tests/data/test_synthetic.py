@@ -21,7 +21,7 @@ def test_the_posterior_is_calibrated_and_a_sharpened_one_is_not():
     logits = source.posterior_logits(test.x)
     for sharpness, calibrated in ((1.0, True), (2.0, False)):
         probs = (sharpness * logits).softmax(1)
-        ece = F.expected_calibration_error(probs, test.y).item()
+        ece = F.expected_calibration_error(probs, test.y, from_logits=False).item()
         floor = ece_noise_floor(probs.amax(1), ece, random.stream(0, "synthetic"))
         assert (floor.p_value > 0.01) == calibrated, (sharpness, ece, floor)
 

@@ -15,7 +15,7 @@ def test_floors_are_what_calibrated_models_show(rng):
     confidence = 0.5 + 0.5 * torch.rand(300, generator=rng)
     expected = calibrated_values(confidence, 15, 150, rng)
     correct = torch.rand(300, generator=rng) < confidence
-    found = metric_uncertainty(*two_class(confidence, correct), rng=rng)
+    found = metric_uncertainty(*two_class(confidence, correct), rng=rng, from_logits=False)
     for key, values in expected.items():
         floor = found[key].floor
         assert floor is not None

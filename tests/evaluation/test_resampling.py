@@ -45,7 +45,7 @@ def test_cuts_give_the_errors(ties, rng):
     mass = equal_mass(last_of_ties(confidence_odds(confidence)), 15)
     for cuts, expected in ((equal_width(confidence, 15), expected_calibration_error), (mass, adaptive_calibration_error)):
         error = cuts.at(cumulative(gap)).diff().abs().sum() / 101
-        torch.testing.assert_close(error, expected(probs, target))
+        torch.testing.assert_close(error, expected(probs, target, from_logits=False))
         # Block by block it is the same.
         blocks = sum(cuts.at(cumulative(gap[first : first + 30]), first) for first in range(0, 101, 30))
         torch.testing.assert_close(blocks, cuts.at(cumulative(gap)))

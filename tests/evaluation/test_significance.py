@@ -82,7 +82,7 @@ def test_paired_comparison_refuses(rng):
         paired_comparison(logits, logits[:5], target, from_logits=True, rng=rng)
     certain, label = torch.eye(3)[[0, 1]], torch.tensor([0, 1])
     with pytest.raises(InvalidInput, match="auroc_correct of these predictions must be a finite number"):
-        paired_comparison(certain, certain, label, "auroc_correct", rng=rng)
+        paired_comparison(certain, certain, label, "auroc_correct", rng=rng, from_logits=False)
 
 
 def test_mcnemar_by_hand():

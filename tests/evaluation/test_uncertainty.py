@@ -55,7 +55,9 @@ def test_means_have_the_intervals_of_means(rng):
 
 
 def test_all_right_is_not_certain_to_stay_so():
-    found = metric_uncertainty(torch.tensor([[0.8, 0.2]] * 20), torch.zeros(20, dtype=torch.long), replicates=50, rng=random.stream(0))
+    found = metric_uncertainty(
+        torch.tensor([[0.8, 0.2]] * 20), torch.zeros(20, dtype=torch.long), replicates=50, rng=random.stream(0), from_logits=False
+    )
     assert found["accuracy"].low == pytest.approx(0.8389, abs=1e-4)  # 20 / (20 + 1.96 ** 2)
     assert found["ece"][:3] == (pytest.approx(0.2), None, None)
     assert found["ece"].p_value == pytest.approx(0.8**20, abs=0.1)
@@ -65,7 +67,7 @@ def test_it_repeats_for_a_seed_and_scores_mean_what_is_said(rng):
     logits, target = calibrated(300, 3, rng)
     first, second = (metric_uncertainty(logits, target, from_logits=True, replicates=50, rng=random.stream(1)) for _ in range(2))
     assert first == second
-    as_probs = metric_uncertainty(logits.softmax(dim=1), target, replicates=50, rng=random.stream(1))
+    as_probs = metric_uncertainty(logits.softmax(dim=1), target, replicates=50, rng=random.stream(1), from_logits=False)
     assert as_probs["ece"].value == pytest.approx(first["ece"].value)
     assert "top5_accuracy" not in first
 
@@ -93,8 +95,8 @@ def test_ece_alone_is_ece_among_all(rng):
     ],
 )
 def test_corners_give_ordered_numbers_or_none(probs, target):
-    found = metric_uncertainty(torch.tensor(probs), torch.tensor(target), replicates=50, rng=random.stream(0))
-    assert found["accuracy"].value == all_metrics(torch.tensor(probs), torch.tensor(target))["accuracy"]
+    found = metric_uncertainty(torch.tensor(probs), torch.tensor(target), replicates=50, rng=random.stream(0), from_logits=False)
+    assert found["accuracy"].value == all_metrics(torch.tensor(probs), torch.tensor(target), from_logits=False)["accuracy"]
     for key, each in found.items():
         if each.low is not None:
             assert each.low <= each.value + 1e-9, key
@@ -105,7 +107,9 @@ def test_corners_give_ordered_numbers_or_none(probs, target):
 
 
 def test_an_infinite_nll_has_no_interval():
-    found = metric_uncertainty(torch.tensor([[1.0, 0.0], [0.6, 0.4]]), torch.tensor([1, 0]), replicates=20, rng=random.stream(0))
+    found = metric_uncertainty(
+        torch.tensor([[1.0, 0.0], [0.6, 0.4]]), torch.tensor([1, 0]), replicates=20, rng=random.stream(0), from_logits=False
+    )
     assert found["nll"][:3] == (float("inf"), None, None)
     assert found["brier"].low is not None
 
@@ -119,13 +123,13 @@ def test_half_precision(rng):
 def test_bad_input(rng):
     probs, target = two_class(torch.tensor([0.7, 0.9]), torch.tensor([True, False]))
     with pytest.raises(InvalidInput, match="replicates must be at least 1, got 0"):
-        metric_uncertainty(probs, target, replicates=0, rng=rng)
+        metric_uncertainty(probs, target, replicates=0, rng=rng, from_logits=False)
     with pytest.raises(InvalidInput, match="num_bins must be at least 1, got 0"):
-        metric_uncertainty(probs, target, num_bins=0, rng=rng)
+        metric_uncertainty(probs, target, num_bins=0, rng=rng, from_logits=False)
     with pytest.raises(InvalidInput, match=r"labels must lie in 0\.\.1, got 7"):
-        metric_uncertainty(probs, torch.tensor([0, 7]), rng=rng)
+        metric_uncertainty(probs, torch.tensor([0, 7]), rng=rng, from_logits=False)
     with pytest.raises(InvalidInput, match="probs must be finite"):
-        metric_uncertainty(probs * torch.nan, target, rng=rng)
+        metric_uncertainty(probs * torch.nan, target, rng=rng, from_logits=False)
     with pytest.raises(InvalidInput, match="at least one sample"):
         ece_uncertainty(torch.ones(0), torch.ones(0), rng=rng)
 
@@ -134,12 +138,12 @@ def test_a_maximum_error_that_few_samples_decide_is_not_called_calibrated(rng):
     """1000 samples as right as they say, and 3 of confidence 0.5 of which none is: that bin decides, and says nothing."""
     confidence = torch.cat([torch.full((1000,), 0.9), torch.full((3,), 0.5)])
     correct = torch.cat([torch.rand(1000, generator=rng) < 0.9, torch.zeros(3, dtype=torch.bool)])
-    found = metric_uncertainty(*two_class(confidence, correct), replicates=200, rng=rng)
+    found = metric_uncertainty(*two_class(confidence, correct), replicates=200, rng=rng, from_logits=False)
     assert found["mce"].p_value >= 0.05
     assert found["mce"].verdict == "rests on a bin of 3 samples"
     assert found["mce"].high <= 1
     assert found["ece"].verdict == CALIBRATED
-    many = metric_uncertainty(*two_class(confidence[:1000], correct[:1000]), replicates=200, rng=rng)
+    many = metric_uncertainty(*two_class(confidence[:1000], correct[:1000]), replicates=200, rng=rng, from_logits=False)
     assert many["mce"].verdict == CALIBRATED
 
 
@@ -147,7 +151,7 @@ def test_intervals_stay_within_the_range_of_their_metric(rng):
     """A bin of three sure and wrong predictions would need a gap above 1 for the upper end of the maximum."""
     confidence = torch.cat([torch.full((100,), 0.7), torch.full((3,), 0.96)])
     correct = torch.cat([torch.arange(100) < 70, torch.tensor([False, False, True])])
-    found = metric_uncertainty(*two_class(confidence, correct), replicates=300, rng=rng)
+    found = metric_uncertainty(*two_class(confidence, correct), replicates=300, rng=rng, from_logits=False)
     for key, each in found.items():
         if each.low is not None and key not in ("nll", "brier"):
             assert 0 <= each.low <= each.high <= 1, key

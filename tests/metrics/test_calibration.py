@@ -28,21 +28,21 @@ def two_class(confidences: list[float], correct: list[int]) -> tuple[torch.Tenso
 def test_binned_metrics_agree_with_loops(name, samples, classes, num_bins, rng):
     probs, target = oracle.random_probs(samples, classes, rng)
     expected = oracle.binned(probs, target, num_bins)[name]
-    assert FUNCTIONS[name](probs, target, num_bins=num_bins).item() == pytest.approx(expected, abs=1e-12)
+    assert FUNCTIONS[name](probs, target, num_bins=num_bins, from_logits=False).item() == pytest.approx(expected, abs=1e-12)
 
 
 def test_values_by_hand():
     # Bins of width 1/2. (0.5, 1]: confidences 0.6, 0.8, 1.0 with two right, so 0.8 against 2/3: gap 2/15, all the weight.
     probs, target = two_class([0.6, 0.8, 1.0], [1, 0, 1])
-    assert F.expected_calibration_error(probs, target, num_bins=2).item() == pytest.approx(2 / 15)
-    assert F.maximum_calibration_error(probs, target, num_bins=2).item() == pytest.approx(2 / 15)
-    assert F.overconfidence_error(probs, target, num_bins=2).item() == pytest.approx(0.8 * 2 / 15)
-    assert F.underconfidence_error(probs, target, num_bins=2).item() == 0
+    assert F.expected_calibration_error(probs, target, num_bins=2, from_logits=False).item() == pytest.approx(2 / 15)
+    assert F.maximum_calibration_error(probs, target, num_bins=2, from_logits=False).item() == pytest.approx(2 / 15)
+    assert F.overconfidence_error(probs, target, num_bins=2, from_logits=False).item() == pytest.approx(0.8 * 2 / 15)
+    assert F.underconfidence_error(probs, target, num_bins=2, from_logits=False).item() == 0
 
 
 def test_underconfidence_keeps_the_confidence_factor():
     # One bin, confidence 0.6, all right: 0.6 * (1 - 0.6).
-    assert F.underconfidence_error(*two_class([0.6, 0.6], [1, 1])).item() == pytest.approx(0.24)
+    assert F.underconfidence_error(*two_class([0.6, 0.6], [1, 1]), from_logits=False).item() == pytest.approx(0.24)
 
 
 def test_bins_are_right_closed_and_confidence_one_has_no_bin_of_its_own():
@@ -50,7 +50,7 @@ def test_bins_are_right_closed_and_confidence_one_has_no_bin_of_its_own():
     from torchmetrics.functional.classification import multiclass_calibration_error
 
     probs, target = two_class([1.0] * 50 + [0.97] * 50, [0] * 5 + [1] * 95)
-    ours = F.expected_calibration_error(probs, target).item()
+    ours = F.expected_calibration_error(probs, target, from_logits=False).item()
     assert ours == pytest.approx(0.035)
     # torchmetrics' bins are left-closed, so that confidence 1.0 falls into a sixteenth bin.
     theirs = multiclass_calibration_error(probs, target, num_classes=2, n_bins=15, norm="l1").item()
@@ -62,7 +62,7 @@ def test_agrees_with_torchmetrics_where_no_confidence_lies_on_an_edge(rng):
 
     probs, target = oracle.random_probs(2000, 10, rng)
     theirs = multiclass_calibration_error(probs, target, num_classes=10, n_bins=15, norm="l1").item()
-    assert F.expected_calibration_error(probs, target).item() == pytest.approx(theirs, abs=1e-6)
+    assert F.expected_calibration_error(probs, target, from_logits=False).item() == pytest.approx(theirs, abs=1e-6)
 
 
 @settings(max_examples=50)
@@ -70,16 +70,16 @@ def test_agrees_with_torchmetrics_where_no_confidence_lies_on_an_edge(rng):
 def test_properties(samples, classes, num_bins, seed):
     rng = random.stream(seed, "properties")
     probs, target = oracle.random_probs(samples, classes, rng)
-    value = {name: function(probs, target, num_bins=num_bins).item() for name, function in FUNCTIONS.items()}
+    value = {name: function(probs, target, num_bins=num_bins, from_logits=False).item() for name, function in FUNCTIONS.items()}
     assert 0 <= value["ece"] <= value["mce"] + 1e-12 <= 1 + 1e-12
     assert value["oe"] + value["ue"] <= value["ece"] + 1e-12
     order = torch.randperm(samples, generator=rng)
     for name, function in FUNCTIONS.items():
-        assert function(probs[order], target[order], num_bins=num_bins).item() == pytest.approx(value[name], abs=1e-12)
+        assert function(probs[order], target[order], num_bins=num_bins, from_logits=False).item() == pytest.approx(value[name], abs=1e-12)
     # With one bin, ECE is the gap of the means.
     top = oracle.top(probs, target)
     gap = abs(sum(confidence - correct for confidence, correct in top) / samples)
-    assert F.expected_calibration_error(probs, target, num_bins=1).item() == pytest.approx(gap, abs=1e-12)
+    assert F.expected_calibration_error(probs, target, num_bins=1, from_logits=False).item() == pytest.approx(gap, abs=1e-12)
 
 
 @pytest.mark.parametrize("edges", ["mass", "release"])
@@ -87,7 +87,9 @@ def test_properties(samples, classes, num_bins, seed):
 def test_adaptive_agrees_with_loops(edges, samples, num_bins, rng):
     probs, target = oracle.random_probs(samples, 5, rng)
     expected = (oracle.adaptive if edges == "mass" else oracle.adaptive_release)(probs, target, num_bins)
-    assert F.adaptive_calibration_error(probs, target, num_bins=num_bins, edges=edges).item() == pytest.approx(expected, abs=1e-12)
+    assert F.adaptive_calibration_error(probs, target, num_bins=num_bins, edges=edges, from_logits=False).item() == pytest.approx(
+        expected, abs=1e-12
+    )
 
 
 def test_adaptive_with_ties_does_not_depend_on_order(rng):
@@ -95,7 +97,7 @@ def test_adaptive_with_ties_does_not_depend_on_order(rng):
     values = set()
     for _ in range(5):
         order = torch.randperm(63, generator=rng)
-        values.add(round(F.adaptive_calibration_error(probs[order], target[order], num_bins=4).item(), 12))
+        values.add(round(F.adaptive_calibration_error(probs[order], target[order], num_bins=4, from_logits=False).item(), 12))
     # 40 samples at 0.7 of which half are right, 23 at 0.9 all right: every bin's gap has its own sign or mixes both.
     assert values == {round(oracle.adaptive(probs, target, 4), 12)}
 
@@ -103,42 +105,43 @@ def test_adaptive_with_ties_does_not_depend_on_order(rng):
 def test_adaptive_release_drops_the_smallest_confidence():
     """Two samples, one bin: (lo, hi] leaves the smaller one out, |0.9 - 1| / 2; equal mass counts both, |0.6 + 0.9 - 1| / 2."""
     probs, target = two_class([0.6, 0.9], [0, 1])
-    assert F.adaptive_calibration_error(probs, target, num_bins=1, edges="release").item() == pytest.approx(0.05)
-    assert F.adaptive_calibration_error(probs, target, num_bins=1, edges="mass").item() == pytest.approx(0.25)
+    assert F.adaptive_calibration_error(probs, target, num_bins=1, edges="release", from_logits=False).item() == pytest.approx(0.05)
+    assert F.adaptive_calibration_error(probs, target, num_bins=1, edges="mass", from_logits=False).item() == pytest.approx(0.25)
 
 
 def test_logits_and_probabilities_give_the_same(rng):
     logits = torch.randn(50, 4, generator=rng, dtype=torch.float64)
     target = torch.randint(4, (50,), generator=rng)
     for function in (*FUNCTIONS.values(), F.adaptive_calibration_error, F.negative_log_likelihood, F.brier_score, F.accuracy):
-        assert function(logits, target, from_logits=True).item() == pytest.approx(function(logits.softmax(1), target).item(), abs=1e-12)
+        expected = function(logits.softmax(1), target, from_logits=False).item()
+        assert function(logits, target).item() == pytest.approx(expected, abs=1e-12)
 
 
 def test_float16_scores_are_binned_in_float32(rng):
     probs, target = oracle.random_probs(300, 10, rng)
     half = probs.half()
     expected = oracle.binned(half.float(), target, 15)["ece"]
-    assert F.expected_calibration_error(half, target).item() == pytest.approx(expected, abs=1e-6)
+    assert F.expected_calibration_error(half, target, from_logits=False).item() == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize(("samples", "classes", "num_bins"), [(2, 2, 1), (7, 3, 4), (400, 10, 15), (400, 10, 1), (50, 100, 30)])
 def test_l2_debiased_and_ks_agree_with_loops(samples, classes, num_bins, rng):
     probs, target = oracle.random_probs(samples, classes, rng)
-    value = F.expected_calibration_error(probs, target, num_bins=num_bins, norm="l2").item()
+    value = F.expected_calibration_error(probs, target, num_bins=num_bins, norm="l2", from_logits=False).item()
     assert value == pytest.approx(oracle.ece_l2(probs, target, num_bins), abs=1e-12)
-    debiased = F.debiased_calibration_error(probs, target, num_bins=num_bins).item()
+    debiased = F.debiased_calibration_error(probs, target, num_bins=num_bins, from_logits=False).item()
     # A root of a difference near 0 has half as many right digits.
     assert debiased**2 == pytest.approx(oracle.ece_l2(probs, target, num_bins, debias=True) ** 2, abs=1e-12)
-    assert F.ks_calibration_error(probs, target).item() == pytest.approx(oracle.ks(probs, target), abs=1e-12)
+    assert F.ks_calibration_error(probs, target, from_logits=False).item() == pytest.approx(oracle.ks(probs, target), abs=1e-12)
 
 
 def test_norms_by_hand():
     # Two bins of gaps 0.1 and 0.3.
     probs, target = two_class([0.9, 0.9, 0.8, 0.8], [1, 1, 1, 0])
-    assert F.expected_calibration_error(probs, target, norm="l2").item() == pytest.approx((0.05) ** 0.5)
-    assert F.expected_calibration_error(probs, target, norm="max").item() == pytest.approx(0.3)
+    assert F.expected_calibration_error(probs, target, norm="l2", from_logits=False).item() == pytest.approx((0.05) ** 0.5)
+    assert F.expected_calibration_error(probs, target, norm="max", from_logits=False).item() == pytest.approx(0.3)
     # The second bin's noise is 0.5 * 0.5 / (2 - 1), more than its squared gap of 0.09: (0.01 - 0.16) / 2 is below 0.
-    assert F.debiased_calibration_error(probs, target).item() == 0
+    assert F.debiased_calibration_error(probs, target, from_logits=False).item() == 0
 
 
 def test_norms_agree_with_torchmetrics_where_no_confidence_lies_on_an_edge(rng):
@@ -147,7 +150,7 @@ def test_norms_agree_with_torchmetrics_where_no_confidence_lies_on_an_edge(rng):
     probs, target = oracle.random_probs(2000, 10, rng)
     for norm in ("l2", "max"):
         theirs = multiclass_calibration_error(probs, target, num_classes=10, n_bins=15, norm=norm).item()
-        assert F.expected_calibration_error(probs, target, norm=norm).item() == pytest.approx(theirs, abs=1e-6)
+        assert F.expected_calibration_error(probs, target, norm=norm, from_logits=False).item() == pytest.approx(theirs, abs=1e-6)
 
 
 def test_debiasing_removes_what_chance_adds(rng):
@@ -165,14 +168,14 @@ def test_debiasing_removes_what_chance_adds(rng):
 def test_debiased_error_needs_a_bin_of_two():
     for probs, target in (two_class([0.9], [0]), two_class([0.6, 0.9], [0, 1])):
         with pytest.raises(InvalidInput, match="must have a bin of at least two samples, got none"):
-            F.debiased_calibration_error(probs, target)
+            F.debiased_calibration_error(probs, target, from_logits=False)
 
 
 def test_ks_by_hand_and_with_ties():
     # In order of confidence 0.6 wrong, 0.8 right twice: running gaps 0.6, then 0.6 - 0.4.
-    assert F.ks_calibration_error(*two_class([0.8, 0.6, 0.8], [1, 0, 1])).item() == pytest.approx(0.2)
+    assert F.ks_calibration_error(*two_class([0.8, 0.6, 0.8], [1, 0, 1]), from_logits=False).item() == pytest.approx(0.2)
     # All tied: only the sum over all counts, whichever comes first.
-    assert F.ks_calibration_error(*two_class([0.5, 0.5, 0.5, 0.5], [1, 1, 0, 0])).item() == 0
+    assert F.ks_calibration_error(*two_class([0.5, 0.5, 0.5, 0.5], [1, 1, 0, 0]), from_logits=False).item() == 0
 
 
 @settings(max_examples=50)
@@ -182,15 +185,17 @@ def test_properties_of_l2_debiased_and_ks(samples, seed):
     probs, target = oracle.random_probs(samples, 3, rng)
     probs = probs[torch.randint(samples, (samples,), generator=rng)]  # ties
     order = torch.randperm(samples, generator=rng)
-    l1, l2, top = (F.expected_calibration_error(probs, target, num_bins=1, norm=norm).item() for norm in ("l1", "l2", "max"))
+    l1, l2, top = (
+        F.expected_calibration_error(probs, target, num_bins=1, norm=norm, from_logits=False).item() for norm in ("l1", "l2", "max")
+    )
     assert l1 == pytest.approx(l2) == pytest.approx(top)
-    assert F.debiased_calibration_error(probs, target, num_bins=1).item() <= l2 + 1e-12
-    l1, l2, top = (F.expected_calibration_error(probs, target, norm=norm).item() for norm in ("l1", "l2", "max"))
+    assert F.debiased_calibration_error(probs, target, num_bins=1, from_logits=False).item() <= l2 + 1e-12
+    l1, l2, top = (F.expected_calibration_error(probs, target, norm=norm, from_logits=False).item() for norm in ("l1", "l2", "max"))
     assert l1 - 1e-12 <= l2 <= top + 1e-12
-    ks = F.ks_calibration_error(probs, target).item()
+    ks = F.ks_calibration_error(probs, target, from_logits=False).item()
     gap = abs(sum(confidence - right for confidence, right in oracle.top(probs, target))) / samples
     assert gap - 1e-12 <= ks <= 1
-    assert F.ks_calibration_error(probs[order], target[order]).item() == pytest.approx(ks, abs=1e-12)
+    assert F.ks_calibration_error(probs[order], target[order], from_logits=False).item() == pytest.approx(ks, abs=1e-12)
 
 
 @settings(max_examples=100)

@@ -61,7 +61,7 @@ FUNCTIONS = [
     *(F.accuracy, F.negative_log_likelihood, F.brier_score, F.expected_calibration_error, F.maximum_calibration_error),
     *(F.adaptive_calibration_error, F.classwise_calibration_error, F.overconfidence_error, F.underconfidence_error),
     *(F.smooth_calibration_error, F.debiased_calibration_error, F.ks_calibration_error, F.aurc, F.excess_aurc, F.correctness_auroc),
-    *(all_metrics, lambda probs, target: F.long_tail_metrics(probs, target, [2] * (probs.shape[-1] - 1) + [1])),
+    *(all_metrics, lambda probs, target, **more: F.long_tail_metrics(probs, target, [2] * (probs.shape[-1] - 1) + [1], **more)),
 ]
 
 
@@ -85,7 +85,7 @@ FUNCTIONS = [
 def test_every_metric_refuses_bad_input(function, scores, labels):
     """As users have it, without enforced annotations: one sentence, whatever metric is asked for."""
     with unchecked(), pytest.raises(InvalidInput, match=r"^[^\n]+ must [^\n]+$"):
-        function(scores, labels)
+        function(scores, labels, from_logits=False)
 
 
 def test_large_finite_logits_are_finite():
@@ -101,9 +101,9 @@ def test_one_hot_logits_pass():
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_labels_of_any_integer_type_and_scores_of_any_layout_give_the_same(function, dtype, rng):
     probs, labels = torch.randn(40, 6, generator=rng).softmax(1), torch.randint(6, (40,), generator=rng)
-    expected = function(probs, labels)
+    expected = function(probs, labels, from_logits=False)
     for layout in (probs, probs.T.contiguous().T, probs.repeat_interleave(2, 1)[:, ::2]):
-        found = function(layout, labels.to(dtype))
+        found = function(layout, labels.to(dtype), from_logits=False)
         torch.testing.assert_close(found, expected)
 
 
@@ -153,10 +153,10 @@ def test_a_half_precision_softmax_over_many_classes_passes(rng):
 @pytest.mark.parametrize("correct", [0, 1])
 def test_one_sample_and_certainty_work(correct):
     probs, target = torch.tensor([[1.0, 0.0]]), torch.tensor([1 - correct])
-    assert F.expected_calibration_error(probs, target).item() == 1 - correct
-    assert F.adaptive_calibration_error(probs, target).item() == 1 - correct
-    assert F.accuracy(probs, target).item() == correct
-    assert F.negative_log_likelihood(probs, target).item() == (0 if correct else float("inf"))
+    assert F.expected_calibration_error(probs, target, from_logits=False).item() == 1 - correct
+    assert F.adaptive_calibration_error(probs, target, from_logits=False).item() == 1 - correct
+    assert F.accuracy(probs, target, from_logits=False).item() == correct
+    assert F.negative_log_likelihood(probs, target, from_logits=False).item() == (0 if correct else float("inf"))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,9 @@ def test_num_bins_must_be_a_whole_number_within_reason(num_bins, message):
 
 def test_num_bins_of_numpy_are_whole_numbers():
     with unchecked():
-        assert F.expected_calibration_error(GOOD, LABELS, num_bins=np.int64(3)) == F.expected_calibration_error(GOOD, LABELS, num_bins=3)
+        assert F.expected_calibration_error(GOOD, LABELS, num_bins=np.int64(3), from_logits=False) == F.expected_calibration_error(
+            GOOD, LABELS, num_bins=3, from_logits=False
+        )
 
 
 def test_threads_share_chunks_and_change_nothing(rng, monkeypatch, request):

@@ -18,7 +18,7 @@ def test_groups_of_classes_in_order_of_frequency(classes, medium, tail):
 def test_agrees_with_loops_on_each_group(rng):
     probs, target = oracle.random_probs(400, 10, rng)
     counts = [1000, 600, 360, 215, 130, 77, 46, 28, 17, 10]
-    result = F.long_tail_metrics(probs, target, counts)
+    result = F.long_tail_metrics(probs, target, counts, from_logits=False)
     for name, (low, high) in {"head": (0, 3), "medium": (3, 7), "tail": (7, 10)}.items():
         mine = (target >= low) & (target < high)
         pairs = oracle.top(probs[mine], target[mine])
@@ -31,12 +31,12 @@ def test_logits_and_a_tensor_of_counts(rng):
     logits, target = torch.randn(50, 6, generator=rng, dtype=torch.float64), torch.randint(6, (50,), generator=rng)
     counts = [60, 50, 40, 30, 20, 10]
     from_logits = F.long_tail_metrics(logits, target, torch.tensor(counts), from_logits=True)
-    for group, expected in F.long_tail_metrics(logits.softmax(1), target, counts).items():
+    for group, expected in F.long_tail_metrics(logits.softmax(1), target, counts, from_logits=False).items():
         assert from_logits[group] == pytest.approx(expected)
 
 
 def test_a_group_without_samples_has_no_figures():
-    result = F.long_tail_metrics(torch.tensor([[0.8, 0.1, 0.1]]), torch.tensor([0]), [3, 2, 1])
+    result = F.long_tail_metrics(torch.tensor([[0.8, 0.1, 0.1]]), torch.tensor([0]), [3, 2, 1], from_logits=False)
     assert result["head"] == {"accuracy": 1.0, "ece": pytest.approx(0.2), "n": 1}
     assert result["tail"] == {"accuracy": None, "ece": None, "n": 0}
 
@@ -51,4 +51,4 @@ def test_a_group_without_samples_has_no_figures():
 )
 def test_bad_counts(counts, message):
     with pytest.raises(InvalidInput, match=message):
-        F.long_tail_metrics(torch.tensor([[0.8, 0.1, 0.1]]), torch.tensor([0]), counts)
+        F.long_tail_metrics(torch.tensor([[0.8, 0.1, 0.1]]), torch.tensor([0]), counts, from_logits=False)

@@ -17,8 +17,8 @@ from tests.oracles import unchecked
 COUNTS = [500, 300, 180, 110, 65, 40, 23, 14, 8, 5]
 
 
-def ood(probs: torch.Tensor, target: torch.Tensor, kind: str) -> dict[str, float]:
-    scores = F.ood_scores(probs, kind, from_logits=False)
+def ood(logits: torch.Tensor, target: torch.Tensor, kind: str) -> dict[str, float]:
+    scores = F.ood_scores(logits, kind)
     return F.ood_detection(scores[target == 0], scores[target == 1])
 
 
@@ -52,8 +52,8 @@ TWINS = {
     for name, (streamed, options, function, *own) in KINDS.items()
 }
 OOD = {
-    kind: (functools.partial(metrics.OODDetection, kind, from_logits=False), functools.partial(ood, kind=kind))
-    for kind in ("entropy", "max-probability")
+    kind: (functools.partial(metrics.OODDetection, kind), functools.partial(ood, kind=kind))
+    for kind in ("entropy", "max-probability", "energy")
 }
 
 
@@ -84,8 +84,8 @@ class TestOOD(TestEveryMetric):
         return request.param
 
     def make_data(self, seed=0):
-        probs, target = super().make_data(seed)
-        return probs, target % 2  # which samples are out of distribution
+        logits, target = super().make_data(seed)
+        return logits, target % 2  # which samples are out of distribution
 
 
 def test_every_streaming_class_is_under_contract_and_public():
@@ -96,12 +96,21 @@ def test_every_streaming_class_is_under_contract_and_public():
     assert all(issubclass(getattr(metrics, name), Metric) for name in classes)
 
 
-def test_scores_may_be_logits(rng):
-    logits, target = torch.randn(50, 10, generator=rng), torch.randint(10, (50,), generator=rng)
+def test_scores_may_be_probabilities(rng):
+    probs, target = torch.randn(50, 10, generator=rng).softmax(1), torch.randint(10, (50,), generator=rng)
     for make, function in TWINS.values():
-        metric = make(from_logits=True)
-        metric.update(logits, target)
-        assert_same(metric.compute(), function(logits, target, from_logits=True))
+        metric = make(from_logits=False)
+        metric.update(probs, target)
+        assert_same(metric.compute(), function(probs, target, from_logits=False))
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_probabilities_given_as_logits_are_refused(name, rng):
+    probs, target = torch.randn(50, 10, generator=rng).softmax(1), torch.randint(10, (50,), generator=rng)
+    make, function = TWINS[name]
+    for measure in (make().update, function):
+        with pytest.raises(InvalidInput, match=r"logits must not be probabilities, .* pass from_logits=False"):
+            measure(probs, target)
 
 
 @pytest.mark.parametrize(
@@ -123,18 +132,18 @@ def test_bad_options_are_refused_at_once(make, message):
 
 def test_classes_must_be_as_many_as_announced(rng):
     with pytest.raises(InvalidInput, match="num_classes = 3 columns, got 4"):
-        metrics.ClasswiseCalibrationError(3, from_logits=True).update(torch.randn(5, 4, generator=rng), torch.zeros(5, dtype=torch.long))
+        metrics.ClasswiseCalibrationError(3).update(torch.randn(5, 4, generator=rng), torch.zeros(5, dtype=torch.long))
 
 
 def test_a_collection_shares_states_and_agrees(rng):
     """torchmetrics may merge the states of metrics that are equal after the first batch."""
     from torchmetrics import MetricCollection
 
-    probs = torch.randn(100, 10, generator=rng, dtype=torch.float64).softmax(1)
+    logits = torch.randn(100, 10, generator=rng, dtype=torch.float64)
     target = torch.randint(10, (100,), generator=rng)
     names = ("ece", "mce", "oe", "nll", "accuracy", "aece", "ks")
     collection = MetricCollection({name: TWINS[name][0]() for name in names})
     for part in torch.arange(100).split(30):
-        collection.update(probs[part], target[part])
+        collection.update(logits[part], target[part])
     for name, value in collection.compute().items():
-        assert value.item() == pytest.approx(TWINS[name][1](probs, target).item(), abs=1e-12)
+        assert value.item() == pytest.approx(TWINS[name][1](logits, target).item(), abs=1e-12)

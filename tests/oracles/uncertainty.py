@@ -27,4 +27,4 @@ def calibrated_values(confidence: Tensor, num_bins: int, replicates: int, rng: t
 def repeated(probs: Tensor, target: Tensor, times: Tensor, num_bins: int) -> dict[str, float | None]:
     """Every metric of the data set that holds each sample as often as `times` says."""
     index = torch.arange(len(target)).repeat_interleave(times.long())
-    return all_metrics(probs[index], target[index], num_bins=num_bins)
+    return all_metrics(probs[index], target[index], num_bins=num_bins, from_logits=False)

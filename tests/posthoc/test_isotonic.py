@@ -61,7 +61,7 @@ def test_a_known_distortion_is_undone(rng):
     new, labels = overconfident(rng, 20_000)
     fitted = IsotonicCalibration().fit(logits, target)
     ece = [
-        F.expected_calibration_error(fitted.predict_proba(new), labels).item(),
-        F.expected_calibration_error(new.softmax(1), labels).item(),
+        F.expected_calibration_error(fitted.predict_proba(new), labels, from_logits=False).item(),
+        F.expected_calibration_error(new.softmax(1), labels, from_logits=False).item(),
     ]
     assert ece[0] < 0.02 < 0.15 < ece[1]

@@ -130,7 +130,7 @@ def test_class_table_holds_each_class():
         assert float(confidence) == pytest.approx(100 * top[mine].mean().item(), abs=0.005)
         assert float(gap) == pytest.approx(float(confidence) - float(accuracy), abs=0.011)
     mean = sum(float(row[-1]) for row in table.rows) / 4
-    assert mean == pytest.approx(100 * classwise_calibration_error(probs, labels).item(), abs=0.005)
+    assert mean == pytest.approx(100 * classwise_calibration_error(probs, labels, from_logits=False).item(), abs=0.005)
 
 
 def test_a_class_without_samples_has_no_accuracy():

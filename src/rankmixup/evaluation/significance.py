@@ -40,12 +40,12 @@ _RANKED = ("aurc", "eaurc", "auroc_correct")
 
 
 def paired_comparison(
-    scores_a: Float[Tensor, "N K"],
-    scores_b: Float[Tensor, "N J"],
+    logits_a: Float[Tensor, "N K"],
+    logits_b: Float[Tensor, "N J"],
     target: Int[Tensor, " N"],
     key: str = "ece",
     *,
-    from_logits: bool = False,
+    from_logits: bool = True,
     num_bins: int = 15,
     replicates: int = 1000,
     rng: torch.Generator,
@@ -59,7 +59,7 @@ def paired_comparison(
     """
     keys = (*_MEANS, *GAP_KEYS, *_RANKED)
     require(isinstance(key, str) and key in keys, f"key must be one of {', '.join(keys)}, got {shown(key)}")
-    models = [read_samples(scores, target, num_bins=num_bins, from_logits=from_logits) for scores in (scores_a, scores_b)]
+    models = [read_samples(logits, target, num_bins=num_bins, from_logits=from_logits) for logits in (logits_a, logits_b)]
     require(key != "top5_accuracy" or all(key in samples.means for samples in models), "top5_accuracy needs at least 5 classes")
     if key in GAP_KEYS:
         return _combined(key, models, bootstrap(models, replicates, rng, ranked=False), replicates, rng)

@@ -14,11 +14,11 @@ __all__ = ["all_metrics", "values_of"]
 
 
 def all_metrics(
-    scores: Float[Tensor, "N K"],
+    logits: Float[Tensor, "N K"],
     target: Int[Tensor, " N"],
     *,
     num_bins: int = 15,
-    from_logits: bool = False,
+    from_logits: bool = True,
     classwise: bool = True,
 ) -> dict[str, float | None]:
     """Every metric, from one pass over the scores and one sort of the confidences; fractions, not percent.
@@ -28,7 +28,7 @@ def all_metrics(
     """
     require_flag("classwise", classwise)
     gaps: list[Tensor] | None = [] if classwise else None
-    return values_of(read_samples(scores, target, num_bins=num_bins, from_logits=from_logits, class_gaps=gaps), gaps)
+    return values_of(read_samples(logits, target, num_bins=num_bins, from_logits=from_logits, class_gaps=gaps), gaps)
 
 
 def values_of(samples: Samples, class_gaps: list[Tensor] | None) -> dict[str, float | None]:

@@ -53,10 +53,10 @@ class Uncertain(NamedTuple):
 
 
 def metric_uncertainty(
-    scores: Float[Tensor, "N K"],
+    logits: Float[Tensor, "N K"],
     target: Int[Tensor, " N"],
     *,
-    from_logits: bool = False,
+    from_logits: bool = True,
     num_bins: int = 15,
     replicates: int = 1000,
     rng: torch.Generator,
@@ -73,13 +73,13 @@ def metric_uncertainty(
     An interval may reach down to 0 beside the verdict "miscalibrated": it cuts 2.5 % off each side, the test 5 % off one.
     """
     class_gaps: list[Tensor] = []
-    samples = read_samples(scores, target, num_bins=num_bins, from_logits=from_logits, class_gaps=class_gaps)
+    samples = read_samples(logits, target, num_bins=num_bins, from_logits=from_logits, class_gaps=class_gaps)
     values = values_of(samples, class_gaps)
     (draws,) = bootstrap([samples], replicates, rng)
     floors = error_floors(samples, values, replicates, rng)
-    parts = (rows.probabilities.cpu() for rows in checked_rows(scores, target, from_logits=from_logits))
+    parts = (rows.probabilities.cpu() for rows in checked_rows(logits, target, from_logits=from_logits))
     classwise = classwise_noise_floor(parts, len(samples), num_bins, replicates, rng)
-    for key, scale in (("classwise_ece", scores.shape[1]), ("classwise_ece_sum", 1)):
+    for key, scale in (("classwise_ece", logits.shape[1]), ("classwise_ece_sum", 1)):
         if (value := values[key]) is not None:
             floors[key] = noise_floor(classwise / scale, value)
     ends = {key: _wilson(column) if key.endswith("accuracy") else _percentiles(draws.means[key]) for key, column in samples.means.items()}

@@ -100,11 +100,11 @@ def sums_by_index(confidence: Tensor, correct: Tensor, index: Tensor, size: int)
 
 
 def expected_calibration_error(
-    probs: Float[Tensor, "N K"],
+    logits: Float[Tensor, "N K"],
     target: Int[Tensor, " N"],
     *,
     num_bins: int = 15,
-    from_logits: bool = False,
+    from_logits: bool = True,
     norm: Norm = "l1",
 ) -> Float[Tensor, ""]:
     """Expected calibration error, Eq. (15): mean over samples of `|confidence - accuracy|` of their bin.
@@ -112,11 +112,11 @@ def expected_calibration_error(
     `norm="l2"` gives the root of the mean square and `"max"` the largest instead of the mean.
 
     >>> probs = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]])
-    >>> round(expected_calibration_error(probs, torch.tensor([0, 0, 0, 1])).item(), 4)  # (|.9 - 1| + |.6 - .5|) / 2
+    >>> round(expected_calibration_error(probs, torch.tensor([0, 0, 0, 1]), from_logits=False).item(), 4)  # (|.9 - 1| + |.6 - .5|) / 2
     0.1
     """
     check_norm(norm)
-    return bin_top_label(*top_label(probs, target, from_logits=from_logits), num_bins).ece(norm)
+    return bin_top_label(*top_label(logits, target, from_logits=from_logits), num_bins).ece(norm)
 
 
 def check_norm(norm: str) -> None:
@@ -125,43 +125,43 @@ def check_norm(norm: str) -> None:
 
 
 def maximum_calibration_error(
-    probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = False
+    logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = True
 ) -> Float[Tensor, ""]:
     """Largest `|confidence - accuracy|` of any bin that is not empty.
 
     >>> probs = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.7, 0.3], [0.7, 0.3]])
-    >>> round(maximum_calibration_error(probs, torch.tensor([0, 0, 0, 1])).item(), 4)  # max(|.9 - 1|, |.7 - .5|)
+    >>> round(maximum_calibration_error(probs, torch.tensor([0, 0, 0, 1]), from_logits=False).item(), 4)  # max(|.9 - 1|, |.7 - .5|)
     0.2
     """
-    return bin_top_label(*top_label(probs, target, from_logits=from_logits), num_bins).mce()
+    return bin_top_label(*top_label(logits, target, from_logits=from_logits), num_bins).mce()
 
 
 def overconfidence_error(
-    probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = False
+    logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = True
 ) -> Float[Tensor, ""]:
     """Overconfidence error, Eq. (16): mean over samples of confidence * max(confidence - accuracy, 0) of their bin.
 
     >>> probs = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]])
-    >>> round(overconfidence_error(probs, torch.tensor([0, 0, 0, 1])).item(), 4)  # 0.5 * 0.6 * (0.6 - 0.5)
+    >>> round(overconfidence_error(probs, torch.tensor([0, 0, 0, 1]), from_logits=False).item(), 4)  # 0.5 * 0.6 * (0.6 - 0.5)
     0.03
     """
-    return bin_top_label(*top_label(probs, target, from_logits=from_logits), num_bins).oe()
+    return bin_top_label(*top_label(logits, target, from_logits=from_logits), num_bins).oe()
 
 
 def underconfidence_error(
-    probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = False
+    logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = True
 ) -> Float[Tensor, ""]:
     """Underconfidence error, Eq. (17): mean over samples of confidence * max(accuracy - confidence, 0) of their bin.
 
     >>> probs = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]])
-    >>> round(underconfidence_error(probs, torch.tensor([0, 0, 0, 1])).item(), 4)  # 0.5 * 0.9 * (1 - 0.9)
+    >>> round(underconfidence_error(probs, torch.tensor([0, 0, 0, 1]), from_logits=False).item(), 4)  # 0.5 * 0.9 * (1 - 0.9)
     0.045
     """
-    return bin_top_label(*top_label(probs, target, from_logits=from_logits), num_bins).ue()
+    return bin_top_label(*top_label(logits, target, from_logits=from_logits), num_bins).ue()
 
 
 def debiased_calibration_error(
-    probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = False
+    logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = True
 ) -> Float[Tensor, ""]:
     """Debiased L2 calibration error (Kumar, Liang and Ma, 2019): what ECE of `norm="l2"` would be without sampling noise.
 
@@ -170,10 +170,10 @@ def debiased_calibration_error(
     A bin of one sample says nothing about its variance and counts 0; with no larger bin the error is refused.
 
     >>> probs = torch.tensor([[0.9, 0.1]] * 4)
-    >>> round(debiased_calibration_error(probs, torch.tensor([0, 0, 1, 1])).item(), 4)  # sqrt(0.4^2 - 0.25 / 3)
+    >>> round(debiased_calibration_error(probs, torch.tensor([0, 0, 1, 1]), from_logits=False).item(), 4)  # sqrt(0.4^2 - 0.25 / 3)
     0.2769
     """
-    return require_debiased(bin_top_label(*top_label(probs, target, from_logits=from_logits), num_bins).debiased())
+    return require_debiased(bin_top_label(*top_label(logits, target, from_logits=from_logits), num_bins).debiased())
 
 
 def require_debiased(value: Tensor) -> Tensor:
@@ -182,17 +182,17 @@ def require_debiased(value: Tensor) -> Tensor:
     return value
 
 
-def ks_calibration_error(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = False) -> Float[Tensor, ""]:
+def ks_calibration_error(logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = True) -> Float[Tensor, ""]:
     """Kolmogorov-Smirnov calibration error (Gupta et al., 2021): no bins.
 
     Samples in order of confidence; the largest distance between the running sums of confidence and of correctness, over N.
     Samples of equal confidence enter together, so that their order never matters.
 
     >>> probs = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]])
-    >>> round(ks_calibration_error(probs, torch.tensor([0, 1, 1])).item(), 4)  # (0.6 + 0.8 - 0) / 3
+    >>> round(ks_calibration_error(probs, torch.tensor([0, 1, 1]), from_logits=False).item(), 4)  # (0.6 + 0.8 - 0) / 3
     0.4667
     """
-    return ks_from_groups(confidence_groups(*top_label(probs, target, from_logits=from_logits)))
+    return ks_from_groups(confidence_groups(*top_label(logits, target, from_logits=from_logits)))
 
 
 def ks_from_groups(groups: TieGroups) -> Float[Tensor, ""]:
@@ -201,11 +201,11 @@ def ks_from_groups(groups: TieGroups) -> Float[Tensor, ""]:
 
 
 def adaptive_calibration_error(
-    probs: Float[Tensor, "N K"],
+    logits: Float[Tensor, "N K"],
     target: Int[Tensor, " N"],
     *,
     num_bins: int = 15,
-    from_logits: bool = False,
+    from_logits: bool = True,
     edges: Edges = "mass",
 ) -> Float[Tensor, ""]:
     """Adaptive ECE: as ECE, with bins that hold equally many samples.
@@ -215,10 +215,11 @@ def adaptive_calibration_error(
     which leaves the smallest one out of every bin and lets ties collapse bins.
 
     >>> probs = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
-    >>> round(adaptive_calibration_error(probs, torch.tensor([0, 0, 0, 1]), num_bins=2).item(), 4)  # (|.85 - 1| + |.65 - .5|) / 2
+    >>> target = torch.tensor([0, 0, 0, 1])
+    >>> round(adaptive_calibration_error(probs, target, num_bins=2, from_logits=False).item(), 4)  # (|.85 - 1| + |.65 - .5|) / 2
     0.15
     """
-    return adaptive_from_top_label(*top_label(probs, target, from_logits=from_logits), num_bins, edges)
+    return adaptive_from_top_label(*top_label(logits, target, from_logits=from_logits), num_bins, edges)
 
 
 def adaptive_from_top_label(

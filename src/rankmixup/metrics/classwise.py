@@ -16,11 +16,11 @@ Aggregate = Literal["mean", "sum"]
 
 
 def classwise_calibration_error(
-    probs: Float[Tensor, "N K"],
+    logits: Float[Tensor, "N K"],
     target: Int[Tensor, " N"],
     *,
     num_bins: int = 15,
-    from_logits: bool = False,
+    from_logits: bool = True,
     aggregate: Aggregate = "mean",
 ) -> Float[Tensor, ""]:
     """ECE of each class's probability as a prediction of that class, averaged over the classes or summed.
@@ -31,14 +31,14 @@ def classwise_calibration_error(
     belongs to the first bin, the release leaves it out and with it a label that was called impossible.
 
     >>> probs = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.4, 0.6], [0.4, 0.6]])
-    >>> round(classwise_calibration_error(probs, torch.tensor([0, 0, 0, 1])).item(), 4)  # (0.1 + 0.1) / 2 for each class
+    >>> round(classwise_calibration_error(probs, torch.tensor([0, 0, 0, 1]), from_logits=False).item(), 4)  # (0.1 + 0.1) / 2 for each class
     0.1
-    >>> round(classwise_calibration_error(probs, torch.tensor([0, 0, 0, 1]), aggregate="sum").item(), 4)
+    >>> round(classwise_calibration_error(probs, torch.tensor([0, 0, 0, 1]), aggregate="sum", from_logits=False).item(), 4)
     0.2
     """
     check_num_bins(num_bins)
     check_aggregate(aggregate)
-    return classwise_from_gaps(class_gaps(probs, target, num_bins, from_logits=from_logits), len(target), aggregate)
+    return classwise_from_gaps(class_gaps(logits, target, num_bins, from_logits=from_logits), len(target), aggregate)
 
 
 def check_aggregate(aggregate: str) -> None:

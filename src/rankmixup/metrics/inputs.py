@@ -1,4 +1,4 @@
-"""What a metric accepts: scores `[N, K]` that are said to be probabilities or logits, never guessed, and labels `[N]`."""
+"""What a metric accepts: logits `[N, K]`, or probabilities with `from_logits=False` (never guessed), and labels `[N]`."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ def checked_rows(scores: Tensor, target: Tensor, *, from_logits: bool) -> Iterat
     if from_logits and look_like_probs:
         # Rows of a single 1 among zeros are as likely logits written by hand.
         one_hot = bool(((scores == 0) | (scores == 1)).all())
-        require(one_hot, "logits must not be probabilities, but every row lies in [0, 1] and sums to 1")
+        require(one_hot, "logits must not be probabilities, but every row lies in [0, 1] and sums to 1; pass from_logits=False if they are")
 
 
 def over_rows(figures: Callable[[Rows], T], scores: Tensor, target: Tensor, *, from_logits: bool) -> list[T]:

@@ -40,11 +40,11 @@ def class_groups(class_counts: Sequence[int] | Int[Tensor, " K"]) -> Int[Tensor,
 
 
 def long_tail_metrics(
-    scores: Float[Tensor, "N K"],
+    logits: Float[Tensor, "N K"],
     target: Int[Tensor, " N"],
     class_counts: Sequence[int] | Int[Tensor, " K"],
     *,
-    from_logits: bool = False,
+    from_logits: bool = True,
     num_bins: int = 15,
 ) -> dict[str, dict[str, float | None]]:
     """Accuracy and ECE of the samples whose right class is frequent, middling or rare in training, and how many they are.
@@ -52,13 +52,13 @@ def long_tail_metrics(
     A group without samples has None for both.
 
     >>> probs = torch.tensor([[0.8, 0.1, 0.1], [0.6, 0.3, 0.1], [0.5, 0.1, 0.4]])
-    >>> result = long_tail_metrics(probs, torch.tensor([0, 1, 2]), [100, 10, 1])
+    >>> result = long_tail_metrics(probs, torch.tensor([0, 1, 2]), [100, 10, 1], from_logits=False)
     >>> result["head"]["accuracy"], result["tail"]["accuracy"], round(result["tail"]["ece"], 4)
     (1.0, 0.0, 0.5)
     """
-    scores, target = as_tensor("scores", scores), as_tensor("labels", target)
-    group = class_groups(class_counts).to(scores.device)
-    return group_metrics(bins_by_group(scores, target, group, num_bins, from_logits=from_logits))
+    logits, target = as_tensor("logits", logits), as_tensor("target", target)
+    group = class_groups(class_counts).to(logits.device)
+    return group_metrics(bins_by_group(logits, target, group, num_bins, from_logits=from_logits))
 
 
 def bins_by_group(scores: Tensor, target: Tensor, group: Tensor, num_bins: int, *, from_logits: bool) -> Bins:

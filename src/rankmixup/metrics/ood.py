@@ -30,7 +30,7 @@ def ood_scores(logits: Float[Tensor, "N K"], kind: OODKind = "entropy", *, from_
     check_kind(kind)
     require_flag("from_logits", from_logits)
     require(from_logits or kind != "energy", "energy must be computed from logits, got probabilities")
-    logits = as_tensor("scores", logits)
+    logits = as_tensor("logits", logits)
     require(logits.ndim == 2, f"logits must have shape [N, K], got {list(logits.shape)}")
     nothing = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
     return torch.cat(over_rows(lambda rows: _scores(rows.scores.double(), kind, from_logits), logits, nothing, from_logits=from_logits))

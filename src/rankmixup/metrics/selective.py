@@ -14,38 +14,38 @@ from rankmixup.metrics.ties import TieGroups, odds_groups
 __all__ = ["aurc", "aurc_from_groups", "correctness_auroc", "correctness_from_groups", "excess_aurc", "excess_from_groups", "risk_coverage"]
 
 
-def aurc(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = False) -> Float[Tensor, ""]:
+def aurc(logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = True) -> Float[Tensor, ""]:
     """Area under the risk-coverage curve (Geifman et al., 2019): the mean, over k = 1..N, of the error rate of the k most confident.
 
     Where only some of several equally confident samples are among the k, they bring their mean error rate.
 
     >>> probs = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
-    >>> round(aurc(probs, torch.tensor([0, 1, 0, 0])).item(), 4)  # (0 + 1/2 + 1/3 + 1/4) / 4
+    >>> round(aurc(probs, torch.tensor([0, 1, 0, 0]), from_logits=False).item(), 4)  # (0 + 1/2 + 1/3 + 1/4) / 4
     0.2708
     """
-    return aurc_from_groups(odds_groups(*ranked_label(probs, target, from_logits=from_logits)))
+    return aurc_from_groups(odds_groups(*ranked_label(logits, target, from_logits=from_logits)))
 
 
-def excess_aurc(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = False) -> Float[Tensor, ""]:
+def excess_aurc(logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = True) -> Float[Tensor, ""]:
     """AURC minus that of the best order, every right prediction before every wrong one: 0 for a perfect ranking.
 
     **Deviation:** the best order's area is counted exactly; r + (1 - r) ln(1 - r), which is often used, is its limit for many samples.
 
     >>> probs = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
-    >>> round(excess_aurc(probs, torch.tensor([0, 1, 0, 0])).item(), 4)  # (1/2 + 1/3 + 1/4 - 1/4) / 4
+    >>> round(excess_aurc(probs, torch.tensor([0, 1, 0, 0]), from_logits=False).item(), 4)  # (1/2 + 1/3 + 1/4 - 1/4) / 4
     0.2083
     """
-    return excess_from_groups(odds_groups(*ranked_label(probs, target, from_logits=from_logits)))
+    return excess_from_groups(odds_groups(*ranked_label(logits, target, from_logits=from_logits)))
 
 
-def correctness_auroc(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = False) -> Float[Tensor, ""]:
+def correctness_auroc(logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = True) -> Float[Tensor, ""]:
     """Chance that a right prediction is more confident than a wrong one; a tie counts half.
 
     >>> probs = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
-    >>> round(correctness_auroc(probs, torch.tensor([0, 1, 0, 0])).item(), 4)  # 1 of 3
+    >>> round(correctness_auroc(probs, torch.tensor([0, 1, 0, 0]), from_logits=False).item(), 4)  # 1 of 3
     0.3333
     """
-    return correctness_from_groups(odds_groups(*ranked_label(probs, target, from_logits=from_logits)))
+    return correctness_from_groups(odds_groups(*ranked_label(logits, target, from_logits=from_logits)))
 
 
 def risk_coverage(groups: TieGroups) -> Float[Tensor, " N"]:

@@ -28,14 +28,14 @@ _BLOCK = 1 << 17
 """Samples that are put on the grid at once."""
 
 
-def smooth_calibration_error(probs: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = False) -> Float[Tensor, ""]:
+def smooth_calibration_error(logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = True) -> Float[Tensor, ""]:
     """Smooth calibration error: the sigma at which the residuals, smoothed with it, have the L1 norm sigma.
 
     >>> probs = torch.tensor([[0.9, 0.1], [0.9, 0.1]])  # one residual, -0.4: smoothing spreads it and takes nothing off
-    >>> round(smooth_calibration_error(probs, torch.tensor([0, 1])).item(), 4)
+    >>> round(smooth_calibration_error(probs, torch.tensor([0, 1]), from_logits=False).item(), 4)
     0.4
     """
-    return smooth_from_grid(residual_grid(*top_label(probs, target, from_logits=from_logits)), len(target))
+    return smooth_from_grid(residual_grid(*top_label(logits, target, from_logits=from_logits)), len(target))
 
 
 def residual_grid(

@@ -42,7 +42,7 @@ class ScoreMetric(Metric):
     is_differentiable = False
     higher_is_better = False
 
-    def __init__(self, *, from_logits: bool = False, **kwargs: Any):
+    def __init__(self, *, from_logits: bool = True, **kwargs: Any):
         super().__init__(**kwargs)
         self.from_logits = from_logits
         # torchmetrics gives a process that has seen nothing empty lists of this type; gathering needs one type everywhere.
@@ -65,17 +65,17 @@ class _MeanMetric(ScoreMetric):
 
     total: Tensor
 
-    def __init__(self, *, from_logits: bool = False, **kwargs: Any):
+    def __init__(self, *, from_logits: bool = True, **kwargs: Any):
         super().__init__(from_logits=from_logits, **kwargs)
         self.add_sum("total")
 
     @abstractmethod
-    def _per_sample(self, scores: Tensor, target: Tensor) -> Tensor:
+    def _per_sample(self, logits: Tensor, target: Tensor) -> Tensor:
         """What to take the mean of, `[N]`."""
 
-    def update(self, scores: Tensor, target: Tensor) -> None:
+    def update(self, logits: Tensor, target: Tensor) -> None:
         """Add a batch."""
-        self.total += self._per_sample(scores, target).double().sum()
+        self.total += self._per_sample(logits, target).double().sum()
         self.samples += len(target)
 
     def compute(self) -> Tensor:
@@ -88,27 +88,27 @@ class Accuracy(_MeanMetric):
 
     higher_is_better = True
 
-    def __init__(self, *, top_k: int = 1, from_logits: bool = False, **kwargs: Any):
+    def __init__(self, *, top_k: int = 1, from_logits: bool = True, **kwargs: Any):
         super().__init__(from_logits=from_logits, **kwargs)
         require(top_k >= 1, f"top_k must be at least 1, got {top_k}")
         self.top_k = top_k
 
-    def _per_sample(self, scores: Tensor, target: Tensor) -> Tensor:
-        return right_within(scores, target, self.top_k, from_logits=self.from_logits)
+    def _per_sample(self, logits: Tensor, target: Tensor) -> Tensor:
+        return right_within(logits, target, self.top_k, from_logits=self.from_logits)
 
 
 class NegativeLogLikelihood(_MeanMetric):
     """Streaming twin of `negative_log_likelihood`."""
 
-    def _per_sample(self, scores: Tensor, target: Tensor) -> Tensor:
-        return nll_per_sample(scores, target, from_logits=self.from_logits)
+    def _per_sample(self, logits: Tensor, target: Tensor) -> Tensor:
+        return nll_per_sample(logits, target, from_logits=self.from_logits)
 
 
 class BrierScore(_MeanMetric):
     """Streaming twin of `brier_score`."""
 
-    def _per_sample(self, scores: Tensor, target: Tensor) -> Tensor:
-        return brier_per_sample(scores, target, from_logits=self.from_logits)
+    def _per_sample(self, logits: Tensor, target: Tensor) -> Tensor:
+        return brier_per_sample(logits, target, from_logits=self.from_logits)
 
 
 class _BinnedMetric(ScoreMetric):
@@ -116,15 +116,15 @@ class _BinnedMetric(ScoreMetric):
 
     sums: Tensor
 
-    def __init__(self, *, num_bins: int = 15, from_logits: bool = False, **kwargs: Any):
+    def __init__(self, *, num_bins: int = 15, from_logits: bool = True, **kwargs: Any):
         super().__init__(from_logits=from_logits, **kwargs)
         check_num_bins(num_bins)
         self.num_bins = num_bins
         self.add_sum("sums", 3, num_bins)
 
-    def update(self, scores: Tensor, target: Tensor) -> None:
+    def update(self, logits: Tensor, target: Tensor) -> None:
         """Add a batch."""
-        bins = bin_top_label(*top_label(scores, target, from_logits=self.from_logits), self.num_bins)
+        bins = bin_top_label(*top_label(logits, target, from_logits=self.from_logits), self.num_bins)
         self.sums += torch.stack([bins.count, bins.confidence, bins.correct])
         self.samples += len(target)
 
@@ -137,7 +137,7 @@ class _BinnedMetric(ScoreMetric):
 class ExpectedCalibrationError(_BinnedMetric):
     """Streaming twin of `expected_calibration_error`, Eq. (15)."""
 
-    def __init__(self, *, num_bins: int = 15, norm: Norm = "l1", from_logits: bool = False, **kwargs: Any):
+    def __init__(self, *, num_bins: int = 15, norm: Norm = "l1", from_logits: bool = True, **kwargs: Any):
         super().__init__(num_bins=num_bins, from_logits=from_logits, **kwargs)
         check_norm(norm)
         self.norm: Norm = norm
@@ -184,7 +184,7 @@ class ClasswiseCalibrationError(ScoreMetric):
 
     gaps: Tensor
 
-    def __init__(self, num_classes: int, *, num_bins: int = 15, aggregate: Aggregate = "mean", from_logits: bool = False, **kwargs: Any):
+    def __init__(self, num_classes: int, *, num_bins: int = 15, aggregate: Aggregate = "mean", from_logits: bool = True, **kwargs: Any):
         super().__init__(from_logits=from_logits, **kwargs)
         require(num_classes >= 1, f"num_classes must be at least 1, got {num_classes}")
         check_num_bins(num_bins)
@@ -193,9 +193,9 @@ class ClasswiseCalibrationError(ScoreMetric):
         self.aggregate: Aggregate = aggregate
         self.add_sum("gaps", num_classes, num_bins)
 
-    def update(self, scores: Tensor, target: Tensor) -> None:
+    def update(self, logits: Tensor, target: Tensor) -> None:
         """Add a batch."""
-        gaps = class_gaps(scores, target, self.num_bins, from_logits=self.from_logits)
+        gaps = class_gaps(logits, target, self.num_bins, from_logits=self.from_logits)
         require(len(gaps) == self.num_classes, f"scores must have num_classes = {self.num_classes} columns, got {len(gaps)}")
         self.gaps += gaps
         self.samples += len(target)
@@ -210,13 +210,13 @@ class SmoothCalibrationError(ScoreMetric):
 
     grid: Tensor
 
-    def __init__(self, *, from_logits: bool = False, **kwargs: Any):
+    def __init__(self, *, from_logits: bool = True, **kwargs: Any):
         super().__init__(from_logits=from_logits, **kwargs)
         self.add_sum("grid", GRID + 1)
 
-    def update(self, scores: Tensor, target: Tensor) -> None:
+    def update(self, logits: Tensor, target: Tensor) -> None:
         """Add a batch."""
-        self.grid += residual_grid(*top_label(scores, target, from_logits=self.from_logits))
+        self.grid += residual_grid(*top_label(logits, target, from_logits=self.from_logits))
         self.samples += len(target)
 
     def compute(self) -> Tensor:

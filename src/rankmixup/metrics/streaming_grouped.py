@@ -22,16 +22,16 @@ class LongTailMetrics(ScoreMetric):
     sums: Tensor
     group: Tensor
 
-    def __init__(self, class_counts: Sequence[int] | Tensor, *, num_bins: int = 15, from_logits: bool = False, **kwargs: Any):
+    def __init__(self, class_counts: Sequence[int] | Tensor, *, num_bins: int = 15, from_logits: bool = True, **kwargs: Any):
         super().__init__(from_logits=from_logits, **kwargs)
         check_num_bins(num_bins)
         self.num_bins = num_bins
         self.register_buffer("group", class_groups(class_counts), persistent=False)
         self.add_sum("sums", 3, len(GROUPS), num_bins)
 
-    def update(self, scores: Tensor, target: Tensor) -> None:
+    def update(self, logits: Tensor, target: Tensor) -> None:
         """Add a batch."""
-        bins = bins_by_group(scores, target, self.group, self.num_bins, from_logits=self.from_logits)
+        bins = bins_by_group(logits, target, self.group, self.num_bins, from_logits=self.from_logits)
         self.sums += torch.stack([bins.count, bins.confidence, bins.correct])
         self.samples += len(target)
 
@@ -57,9 +57,9 @@ class OODDetection(ScoreMetric):
         self.add_state("score", [], dist_reduce_fx="cat")
         self.add_state("out", [], dist_reduce_fx="cat")
 
-    def update(self, scores: Tensor, out: Tensor) -> None:
+    def update(self, logits: Tensor, out: Tensor) -> None:
         """Add a batch."""
-        values = ood_scores(scores, self.kind, from_logits=self.from_logits)
+        values = ood_scores(logits, self.kind, from_logits=self.from_logits)
         require(out.shape == values.shape, f"out must hold one truth value for each of {len(values)} samples, got {list(out.shape)}")
         require(bool(((out == 0) | (out == 1)).all()), "out must be 0 for in-distribution and 1 for out-of-distribution samples")
         self.score.append(values)

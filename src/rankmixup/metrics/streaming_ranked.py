@@ -21,14 +21,14 @@ class _RankedMetric(ScoreMetric):
     score: list[Tensor]
     correct: list[Tensor]
 
-    def __init__(self, *, from_logits: bool = False, **kwargs: Any):
+    def __init__(self, *, from_logits: bool = True, **kwargs: Any):
         super().__init__(from_logits=from_logits, **kwargs)
         self.add_state("score", [], dist_reduce_fx="cat")
         self.add_state("correct", [], dist_reduce_fx="cat")
 
-    def update(self, scores: Tensor, target: Tensor) -> None:
+    def update(self, logits: Tensor, target: Tensor) -> None:
         """Add a batch."""
-        score, correct = self._read(scores, target, from_logits=self.from_logits)
+        score, correct = self._read(logits, target, from_logits=self.from_logits)
         self.score.append(score)
         self.correct.append(correct)
         self.samples += len(target)
@@ -54,7 +54,7 @@ class _ConfidenceMetric(_RankedMetric):
 class AdaptiveCalibrationError(_ConfidenceMetric):
     """Streaming twin of `adaptive_calibration_error`."""
 
-    def __init__(self, *, num_bins: int = 15, edges: Edges = "mass", from_logits: bool = False, **kwargs: Any):
+    def __init__(self, *, num_bins: int = 15, edges: Edges = "mass", from_logits: bool = True, **kwargs: Any):
         super().__init__(from_logits=from_logits, **kwargs)
         check_num_bins(num_bins)
         check_edges(edges)

@@ -2,7 +2,7 @@ import platform
 
 import torch
 
-from benchmarks import data, folders, loop, memory, methods, metrics, posthoc, switches, training_step, uncertainty
+from benchmarks import command, data, folders, loop, memory, methods, metrics, posthoc, switches, training_step, uncertainty
 from rankmixup.training import keep_freed_memory
 
 kept = "freed memory kept, as in rankmixup train" if keep_freed_memory() else "freed memory returned"
@@ -19,6 +19,8 @@ print("\nMetrics:")
 print("\n".join(metrics.main()))
 print("\nUncertainty of metrics:")
 print("\n".join(uncertainty.main()))
+print("\nThe command:")
+print("\n".join(command.main()))
 print("\nMemory of an evaluation:")
 print("\n".join(memory.main()))
 print("\nTemperature scaling, 50,000 x 1000:")

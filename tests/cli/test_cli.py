@@ -46,6 +46,17 @@ def test_help_answers_without_torch(arguments):
     assert "usage" in done.stdout
 
 
+def test_evaluating_a_file_imports_no_slow_library_that_it_does_not_need(scores):
+    slow = ["lightning_fabric", "torchmetrics", "torchvision", "matplotlib", "sklearn", "scipy", "pandas", "jinja2"]
+    own = [f"rankmixup.{name}" for name in ("data", "methods", "models", "runs", "training", "experiments", "paper")]
+    code = (
+        "import sys\nfrom rankmixup.cli.main import main\n"
+        f"main(sys.argv[1:])\nprint([name for name in {slow + own} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "evaluate", str(scores), *FEW], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "[]\n")
+
+
 @pytest.mark.parametrize("kind", ["methods", "mixers", "models", "data", "metrics", "calibrators", "experiments"])
 def test_list(kind, capsys):
     assert main(["list", kind, "--json"]) == 0

@@ -117,10 +117,11 @@ class Source:
 def open_source(path: Path, options: Sampling, calibrate_on: Path | None = None) -> Source:
     """A run directory with its validation and test scores, or a file of scores; `calibrate_on` goes before a run's validation scores."""
     from rankmixup.evaluation import Scores
-    from rankmixup.runs import StoredRun
 
     held_out, fitted_on, stored = None, "", None
     if path.is_dir():
+        from rankmixup.runs import StoredRun
+
         require(options.from_ != "probs", f"--from must not contradict what is read, and {path} is a run, which holds logits; got 'probs'")
         stored = StoredRun.open(path)
         test, held_out, fitted_on = stored.scores("test"), stored.scores("val"), "val"
@@ -139,6 +140,9 @@ def read_ood(arguments: Sequence[str], options: "UnknownOptions", stored: "Store
 
     Data sets are shown to the network of the run `stored`.
     """
+    if not arguments:
+        return {}
+
     from rankmixup.evaluation import Scores
     from rankmixup.training.ood import UnknownSamples, predict_unknown
 

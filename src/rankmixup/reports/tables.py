@@ -1,7 +1,7 @@
 """Tables for people: rich in a terminal, the same in plain text; percent, where programs get fractions."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -13,7 +13,9 @@ from rankmixup.evaluation.comparison import ComparisonReport
 from rankmixup.evaluation.evaluation import Evaluation
 from rankmixup.evaluation.registry import METRICS, metric_named
 from rankmixup.metrics.ood import FPR95_RULE
-from rankmixup.runs.listing import EpochFigures, RunListing
+
+if TYPE_CHECKING:
+    from rankmixup.runs.listing import EpochFigures, RunListing
 
 __all__ = [
     "comparison_table",
@@ -157,7 +159,7 @@ def plain_table(*headings: str) -> Table:
     return table
 
 
-def runs_table(listed: RunListing) -> RenderableType:
+def runs_table(listed: "RunListing") -> RenderableType:
     """A line for each run, and one for each folder that is none."""
     table = plain_table("id", "run", "state", "epoch", "best", "last")
     for run in listed.runs:
@@ -169,7 +171,7 @@ def runs_table(listed: RunListing) -> RenderableType:
     return Group(*parts, *(Text(f"broken: {one_line(reason)}") for reason in listed.broken.values()))
 
 
-def _epoch_cell(figures: EpochFigures | None) -> str:
+def _epoch_cell(figures: "EpochFigures | None") -> str:
     return "" if figures is None else f"{shown('accuracy', figures.accuracy)} {shown('ece', figures.ece):>5}"
 
 

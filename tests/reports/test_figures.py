@@ -1,5 +1,4 @@
 import itertools
-import math
 import re
 from xml.etree import ElementTree
 
@@ -7,14 +6,18 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.colors import to_rgb
-from scipy import stats
 
-from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import Scores
-from rankmixup.metrics import expected_calibration_error, negative_log_likelihood, overconfidence_error, underconfidence_error
+from rankmixup.evaluation.diagrams import (
+    confidence_histogram,
+    lambda_curve,
+    reliability,
+    risk_coverage_curve,
+    score_densities,
+    temperature_curve,
+)
+from rankmixup.metrics import overconfidence_error, underconfidence_error
 from rankmixup.reports import figures
-from rankmixup.reports.figures.errors import temperature_curve
-from rankmixup.reports.figures.reliability import accuracy_interval, consistency_band
 from rankmixup.reports.figures.style import STYLES, label
 from tests.reports.entries import HOSTILE, make_scores
 
@@ -26,28 +29,12 @@ def probs_of(confidence: list[float], correct: list[int]) -> Scores:
 
 
 FOUR = probs_of([0.95, 0.85, 0.75, 0.65], [1, 0, 1, 1])
-
-
-@pytest.mark.parametrize(("count", "confidence"), [(1, 0.4), (7, 0.9), (50, 0.33), (20, 1.0)])
-def test_consistency_band_is_where_a_fair_coin_lands(count, confidence):
-    low, high = (round(bound.item() * count) for bound in consistency_band(np.array([float(count)]), np.array([confidence])))
-    chance = [math.comb(count, k) * confidence**k * (1 - confidence) ** (count - k) for k in range(count + 1)]
-    assert sum(chance[low : high + 1]) >= 0.95
-    assert sum(chance[:low]) <= 0.025
-    assert sum(chance[high + 1 :]) <= 0.025
-
-
-@pytest.mark.parametrize(("count", "correct"), [(1, 0), (1, 1), (10, 3), (500, 500), (500, 0), (500, 123)])
-def test_accuracy_interval_is_clopper_and_pearsons(count, correct):
-    low, high = accuracy_interval(np.array([float(count)]), np.array([float(correct)]))
-    expected = stats.binomtest(correct, count).proportion_ci(method="exact")
-    assert low.item() == pytest.approx(expected.low, abs=1e-12)
-    assert high.item() == pytest.approx(expected.high, abs=1e-12)
+CURVE = [0.5, None, 0.7, 0.9]
 
 
 def test_reliability_shows_accuracy_and_count_of_each_bin():
     scores = probs_of([0.91, 0.93, 0.95, 0.97, 0.55, 0.57], [1, 1, 1, 0, 1, 0])
-    figure = figures.reliability_figure({"a": [scores]}, num_bins=10)
+    figure = figures.reliability_figure({"a": reliability([scores], 10)})
     above, below = figure.axes
     points = next(line for line in above.lines if line.get_marker() == "o")
     np.testing.assert_allclose(points.get_xdata(), [0.55, 0.95])
@@ -57,14 +44,14 @@ def test_reliability_shows_accuracy_and_count_of_each_bin():
 
 
 def test_reliability_pools_runs_and_has_a_panel_for_each_method():
-    figure = figures.reliability_figure({"a": [FOUR, FOUR], "b": [FOUR]}, num_bins=10)
+    figure = figures.reliability_figure({"a": reliability([FOUR, FOUR], 10), "b": reliability([FOUR], 10)})
     first, second = figure.axes[2:]
     assert sum(bar.get_height() for bar in first.patches) == 8
     assert sum(bar.get_height() for bar in second.patches) == 4
 
 
 def test_histograms_are_shares_of_right_and_of_wrong():
-    figure = figures.confidence_histogram_figure({"a": [FOUR]}, num_bins=10)
+    figure = figures.confidence_histogram_figure({"a": confidence_histogram([FOUR], 10)})
     (axes,) = figure.axes
     right, _, wrong, _ = (patch.get_data().values for patch in axes.patches)
     np.testing.assert_allclose(right[[6, 7, 9]], 1 / 3)
@@ -74,73 +61,60 @@ def test_histograms_are_shares_of_right_and_of_wrong():
 
 
 def test_risk_is_the_error_among_the_most_confident():
-    (axes,) = figures.risk_coverage_figure({"a": [FOUR]}).axes
+    (axes,) = figures.risk_coverage_figure({"a": risk_coverage_curve([FOUR])}).axes
     (line,) = axes.lines
     np.testing.assert_allclose(line.get_xdata(), [25, 50, 75, 100])
     np.testing.assert_allclose(line.get_ydata(), [0, 50, 100 / 3, 25])
 
 
 def test_curves_of_many_samples_are_thinned():
-    (axes,) = figures.risk_coverage_figure({"a": [make_scores(5000)]}).axes
+    (axes,) = figures.risk_coverage_figure({"a": risk_coverage_curve([make_scores(5000)])}).axes
     assert len(axes.lines[0].get_xdata()) == 150
     assert axes.lines[0].get_xdata()[-1] == 100
 
 
 def test_bars_are_over_and_underconfidence():
     scores = make_scores()
-    (axes,) = figures.over_under_figure({"a": [scores]}).axes
+    (axes,) = figures.over_under_figure({"a": reliability([scores])}).axes
     under, over = (bar.get_width() for bar in axes.patches)
     assert over == pytest.approx(100 * overconfidence_error(scores.scores, scores.labels, from_logits=True).item())
     assert -under == pytest.approx(100 * underconfidence_error(scores.scores, scores.labels, from_logits=True).item())
 
 
-@pytest.mark.parametrize("temperature", [0.3, 1.0, 4.0])
-def test_temperature_curve_is_nll_and_ece_of_divided_logits(temperature):
-    scores = make_scores()
-    (nll,), (ece,) = temperature_curve(scores.logits, scores.labels, [temperature])
-    divided = scores.logits / temperature
-    assert nll == pytest.approx(negative_log_likelihood(divided, scores.labels, from_logits=True).item(), rel=1e-9)
-    assert ece == pytest.approx(expected_calibration_error(divided, scores.labels, from_logits=True).item(), abs=1e-12)
+def drawn_temperature(scores: Scores, fitted: float | None):
+    return figures.temperature_figure({"a": temperature_curve(scores.logits, scores.labels, fitted=fitted)})
 
 
 def test_fitted_temperature_is_marked():
-    figure = figures.temperature_figure({"a": (make_scores(), 2.5)}, points=5)
-    for axes in figure.axes:
+    for axes in drawn_temperature(make_scores(), 2.5).axes:
         assert [2.5, 2.5] in [list(line.get_xdata()) for line in axes.lines]
-    unmarked = figures.temperature_figure({"a": (make_scores(), None)}, points=5)
+    unmarked = drawn_temperature(make_scores(), None)
     assert "fitted" not in " ".join(line.get_label() for line in unmarked.axes[0].lines)
 
 
 def test_densities_of_unknown_scores_have_area_one():
-    rng = torch.Generator().manual_seed(0)
-    (axes,) = figures.ood_figure(torch.rand(100, generator=rng), {"svhn": 2 * torch.rand(50, generator=rng)}).axes
+    (axes,) = figures.ood_figure(score_densities(make_scores(100), {"svhn": make_scores(50, sharpness=0.5)})).axes
     assert len(axes.patches) == 2
     for patch in axes.patches:
         values, edges, _ = patch.get_data()
         assert (values * np.diff(edges)).sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("scores", [torch.tensor([]), torch.tensor([1.0, math.nan])])
-def test_unknown_scores_that_cannot_be_drawn_are_refused(scores):
-    with pytest.raises(InvalidInput, match="scores of svhn must be finite"):
-        figures.ood_figure(torch.rand(3), {"svhn": scores})
-
-
 def test_lambda_figure_has_a_line_for_each_method_however_many():
-    many = {f"method {i}": (torch.rand(50), torch.rand(50)) for i in range(len(STYLES) + 2)}
-    (axes,) = figures.confidence_by_lambda_figure(many, dict.fromkeys(many, 0.9)).axes
+    many = {f"method {i}": CURVE for i in range(len(STYLES) + 2)}
+    (axes,) = figures.confidence_by_lambda_figure(many).axes
     assert [text.get_text() for text in axes.get_legend().get_texts()][1:] == list(many)
 
 
 def all_figures(scores: Scores, name: str = "a"):
-    runs = {name: [scores]}
-    yield figures.reliability_figure(runs)
-    yield figures.confidence_histogram_figure(runs)
-    yield figures.risk_coverage_figure(runs)
-    yield figures.over_under_figure(runs)
-    yield figures.temperature_figure({name: (scores, 1.5)}, points=5)
-    yield figures.ood_figure(torch.rand(5), {name: torch.rand(5)})
-    yield figures.confidence_by_lambda_figure({name: (torch.rand(5), torch.rand(5))}, {name: 0.5})
+    bins = {name: reliability([scores])}
+    yield figures.reliability_figure(bins)
+    yield figures.confidence_histogram_figure({name: confidence_histogram([scores])})
+    yield figures.risk_coverage_figure({name: risk_coverage_curve([scores])})
+    yield figures.over_under_figure(bins)
+    yield figures.temperature_figure({name: temperature_curve(scores.logits, scores.labels, fitted=1.5)})
+    yield figures.ood_figure(score_densities(scores, {name: scores}))
+    yield figures.confidence_by_lambda_figure({name: lambda_curve([(torch.randn(5, 2), torch.rand(5), scores.logits)])})
 
 
 @pytest.mark.parametrize(
@@ -162,13 +136,11 @@ def test_every_figure_can_be_drawn(scores):
 
 def test_any_name_is_drawn_as_text():
     names = [*HOSTILE, r"$\frac{", "_hidden", "x" * 500]
-    runs = {name: [FOUR] for name in names}
-    pairs = {name: (torch.rand(5), torch.rand(5)) for name in names}
     for figure in (
-        figures.confidence_histogram_figure(runs),  # in titles,
-        figures.risk_coverage_figure(runs),  # in a legend,
-        figures.over_under_figure(runs),  # at an axis,
-        figures.confidence_by_lambda_figure(pairs, dict.fromkeys(names, 0.5)),
+        figures.confidence_histogram_figure(dict.fromkeys(names, confidence_histogram([FOUR]))),  # in titles,
+        figures.risk_coverage_figure(dict.fromkeys(names, risk_coverage_curve([FOUR]))),  # in a legend,
+        figures.over_under_figure(dict.fromkeys(names, reliability([FOUR]))),  # at an axis,
+        figures.confidence_by_lambda_figure(dict.fromkeys(names, CURVE)),
     ):
         root = ElementTree.fromstring(figures.inline_svg(figure, prefix="f", description="".join(names)))
         assert {element.tag for element in root.iter()} <= {
@@ -189,14 +161,13 @@ def test_any_name_is_drawn_as_text():
 
 
 def test_names_that_differ_only_where_they_are_cut_are_numbered():
-    runs = {f"{'folder/' * 9}{number}{'/folder' * 9}": [FOUR] for number in range(3)}
-    pairs = dict.fromkeys(runs, (torch.rand(5), torch.rand(5)))
+    names = [f"{'folder/' * 9}{number}{'/folder' * 9}" for number in range(3)]
     (risk,), (bars,), (ranking,) = (
         figure.axes
         for figure in (
-            figures.risk_coverage_figure(runs),
-            figures.over_under_figure(runs),
-            figures.confidence_by_lambda_figure(pairs, dict.fromkeys(runs, 0.5)),
+            figures.risk_coverage_figure(dict.fromkeys(names, risk_coverage_curve([FOUR]))),
+            figures.over_under_figure(dict.fromkeys(names, reliability([FOUR]))),
+            figures.confidence_by_lambda_figure(dict.fromkeys(names, CURVE)),
         )
     )
     for texts in (risk.get_legend().get_texts(), bars.get_yticklabels(), ranking.get_legend().get_texts()[1:]):
@@ -204,7 +175,9 @@ def test_names_that_differ_only_where_they_are_cut_are_numbered():
 
 
 def test_the_same_figure_gives_the_same_svg():
-    first, second = (figures.inline_svg(figures.reliability_figure({"a": [FOUR]}), prefix="f", description="") for _ in range(2))
+    first, second = (
+        figures.inline_svg(figures.reliability_figure({"a": reliability([FOUR])}), prefix="f", description="") for _ in range(2)
+    )
     assert first == second
 
 
@@ -219,7 +192,7 @@ def test_inline_svg_has_no_style_no_black_and_only_identifiers_of_its_own():
 
 
 def test_inline_svg_keeps_colours_hatching_and_dashes():
-    markup = figures.inline_svg(figures.reliability_figure({"a": [FOUR]}), prefix="f", description='d "quoted"')
+    markup = figures.inline_svg(figures.reliability_figure({"a": reliability([FOUR])}), prefix="f", description='d "quoted"')
     root = ElementTree.fromstring(markup)
     assert root.attrib["aria-label"] == 'd "quoted"'
     attributes = [element.attrib for element in root.iter()]
@@ -229,7 +202,7 @@ def test_inline_svg_keeps_colours_hatching_and_dashes():
 
 
 def test_saved_as_png_and_svg(tmp_path):
-    paths = figures.save_figure(figures.reliability_figure({"日本語 $x": [FOUR]}), tmp_path / "figure")
+    paths = figures.save_figure(figures.reliability_figure({"日本語 $x": reliability([FOUR])}), tmp_path / "figure")
     assert [path.name for path in paths] == ["figure.png", "figure.svg"]
     assert paths[0].read_bytes().startswith(b"\x89PNG")
     assert ElementTree.parse(paths[1]).getroot().tag.endswith("svg")

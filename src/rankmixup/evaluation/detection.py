@@ -10,9 +10,9 @@ from torch import Tensor
 from rankmixup import random
 from rankmixup.errors import require
 from rankmixup.evaluation.scores import Scores
-from rankmixup.metrics.ood import OODKind, ood_detection, ood_scores
+from rankmixup.metrics.ood import FPR95_RULE, OODKind, ood_detection, ood_scores
 
-__all__ = ["detect_all", "ood_bootstrap", "ood_entries"]
+__all__ = ["FPR95_RULE", "detect_all", "ood_bootstrap", "ood_entries"]
 
 _CHUNK = 4_000_000
 """Numbers that a chunk of replicates may hold."""

@@ -3,10 +3,13 @@
 import dataclasses
 from collections.abc import Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rankmixup.paper.experiment import Column, Experiment, Row
 from rankmixup.paper.tables import MARGIN_ROWS, Q_ROWS, column
 
-__all__ = ["ALPHAS", "FIGURES"]
+__all__ = ["ALPHAS", "FIGURES", "beta_density"]
 
 ALPHAS = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 """Parameters of the Beta distribution that lambda is drawn from."""
@@ -66,3 +69,11 @@ def _grid(key: str, where: Column) -> Experiment:
 
 
 FIGURES = (_BY_MARGIN, _DENSITIES, _BY_ALPHA, _grid("supplement1", _CIFAR10), _grid("supplement2", _TINY))
+
+
+def beta_density(alpha: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Points in (0, 1) and the density of Beta(alpha, alpha) at each: what figure 3 draws."""
+    from scipy.stats import beta
+
+    places = np.linspace(0.005, 0.995, 199)
+    return places, beta(alpha, alpha).pdf(places)

@@ -13,13 +13,13 @@ from torch import Tensor
 from rankmixup import random
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import Scores
+from rankmixup.evaluation.diagrams import lambda_curve
 from rankmixup.evaluation.replicates import bootstrap, read_samples
 from rankmixup.evaluation.statistics import GAP_KEYS, gap_floor, gap_interval
 from rankmixup.experiments.grid import Cell, unknown_set_name
 from rankmixup.metrics import (
     accuracy,
     adaptive_calibration_error,
-    confidence_by_lambda,
     expected_calibration_error,
     ood_scores,
     overconfidence_error,
@@ -109,9 +109,8 @@ class Measurements:
 
     def curve(self, cell: Cell) -> list[float | None]:
         """Mean confidence in ten bins of lambda from 0.5 to 1, then of raw samples; nothing without finished runs."""
-        found = [curve for run in cell.runs if (curve := self._asked(run, lambda opened: opened.curve)) is not None]
-        curves = torch.tensor(found, dtype=torch.float64)
-        return [None if mean.isnan() else mean.item() for mean in curves.nanmean(dim=0)] if len(curves) else []
+        found = [curve for run in cell.runs if (curve := self._asked(run, lambda opened: opened.mixed_and_raw)) is not None]
+        return lambda_curve(found) if found else []
 
     def cost(self, run: Run) -> tuple[float, str] | None:
         """Seconds that a finished run took to train, and the machine that it was trained on."""
@@ -174,29 +173,23 @@ class _Opened:
             return self._hypothesis(metric)
         return _METRICS[metric](self.logits(stage), self.test.labels, from_logits=True).item()
 
-    @cached_property
-    def mixed(self) -> tuple[Float[Tensor, " M"], Float[Tensor, " M"]] | None:
-        """Confidence and lambda of mixed test samples."""
-        mixed = self._stored.mixes()
-        return None if mixed is None else (confidence(mixed.logits.double()), mixed.lam.double())
-
     @property
-    def curve(self) -> list[float] | None:
-        """See `Measurements.curve`."""
-        if self.mixed is None:
-            return None
-        return [*confidence_by_lambda(*self.mixed)[1].tolist(), confidence(self.test.logits).mean().item()]
+    def mixed_and_raw(self) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Logits and lambda of mixed test samples, and logits of raw ones."""
+        mixed = self._stored.mixes()
+        return None if mixed is None else (mixed.logits, mixed.lam, self.test.logits)
 
     def _hypothesis(self, metric: str) -> float | None:
         from scipy.stats import spearmanr
 
-        if self.mixed is None:
+        if self.mixed_and_raw is None:
             return None
-        sure, lam = self.mixed
+        mixed, lam, raw = self.mixed_and_raw
+        sure = confidence(mixed.double())
         if metric == "raw_minus_mixed":
-            return (confidence(self.test.logits).mean() - sure.mean()).item()
+            return (confidence(raw).mean() - sure.mean()).item()
         # Confidences that are all the same follow nothing.
-        return 0.0 if sure.min() == sure.max() else float(spearmanr(sure.numpy(), lam.numpy()).statistic)
+        return 0.0 if sure.min() == sure.max() else float(spearmanr(sure.numpy(), lam.double().numpy()).statistic)
 
     def measured(self, metric: str, stage: Stage, unknown: str, value: float, replicates: int) -> Measured:
         if metric == "accuracy":

@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import torch
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from rankmixup.evaluation.diagrams import lambda_curve, reliability
 from rankmixup.evaluation.evaluation import Evaluation, Metrics, evaluate_scores
 from rankmixup.evaluation.uncertainty import MISCALIBRATED, over_seeds
-from rankmixup.ops import confidence
 from rankmixup.reports.figures import confidence_by_lambda_figure, reliability_figure, save_figure
 from rankmixup.reports.tables import plain_table
 from rankmixup.runs import StoredRun
@@ -73,13 +72,12 @@ def _mean(values: list[float]) -> str:
 def demo_figures(results: dict[str, list[StoredRun]], output: Path) -> list[Path]:
     """Reliability diagrams, and confidence against lambda; as PNG and SVG."""
     tests = {name: [run.scores("test") for run in stored] for name, stored in results.items()}
-    mixed = {name: [each for run in stored if (each := run.mixes()) is not None] for name, stored in results.items()}
-    pooled = {
-        name: (confidence(torch.cat([each.logits for each in parts])), torch.cat([each.lam for each in parts]))
-        for name, parts in mixed.items()
-        if parts
-    }
-    raw = {name: torch.cat([scores.probs.amax(dim=1) for scores in runs]).mean().item() for name, runs in tests.items()}
+    curves = {}
+    for name, stored in results.items():
+        mixed = ((run.mixes(), scores.logits) for run, scores in zip(stored, tests[name], strict=True))
+        if parts := [(each.logits, each.lam, raw) for each, raw in mixed if each is not None]:
+            curves[name] = lambda_curve(parts)
+    bins = {name: reliability(runs) for name, runs in tests.items()}
     output.mkdir(parents=True, exist_ok=True)
-    figures = {"reliability": reliability_figure(tests), "confidence-against-lambda": confidence_by_lambda_figure(pooled, raw)}
+    figures = {"reliability": reliability_figure(bins), "confidence-against-lambda": confidence_by_lambda_figure(curves)}
     return [path for name, figure in figures.items() for path in save_figure(figure, output / name)]

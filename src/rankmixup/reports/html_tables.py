@@ -4,15 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from rankmixup.config import flatten
+from rankmixup.evaluation.detection import FPR95_RULE
+from rankmixup.evaluation.diagrams import class_summaries, pooled_top_label
 from rankmixup.evaluation.registry import METRICS
-from rankmixup.metrics.classwise import class_gaps
-from rankmixup.metrics.ood import FPR95_RULE
 from rankmixup.reports.entry import ReportEntry
 from rankmixup.reports.export import Cell, DataTable
-from rankmixup.reports.figures.style import pooled_top_label
 from rankmixup.reports.tables import shown, shown_p_value, shown_range, titled
 
 __all__ = ["Verdict", "class_table", "metrics_table", "ood_table", "overview_table", "protocol_table", "summary_table", "verdict"]
@@ -155,17 +152,12 @@ def ood_table(entries: Sequence[ReportEntry]) -> DataTable | None:
 
 def class_table(entry: ReportEntry, num_bins: int = 15) -> DataTable:
     """Samples, accuracy, mean confidence and classwise ECE of each class."""
-    confidence, correct = pooled_top_label([entry.scores])
-    labels, classes = entry.scores.labels.cpu(), entry.scores.scores.shape[1]
-    count = torch.bincount(labels, minlength=classes)
-    accuracy, mean = (torch.zeros(classes, dtype=torch.float64).index_add_(0, labels, values) / count for values in (correct, confidence))
-    gaps = class_gaps(entry.scores.scores, entry.scores.labels, num_bins, from_logits=entry.scores.from_logits)
-    errors = gaps.abs().sum(dim=1) / len(labels)
     rows: list[list[Cell]] = []
-    for position, name in enumerate(entry.classes):
-        some = bool(count[position])
-        shares = [f"{100 * values[position]:.2f}" if some else "" for values in (accuracy, mean, mean - accuracy)]
-        rows.append([name, int(count[position]), *shares, f"{100 * errors[position]:.2f}"])
+    for name, each in zip(entry.classes, class_summaries(entry.scores, num_bins), strict=True):
+        shares: list[Cell] = [""] * 3
+        if each.accuracy is not None and each.mean_confidence is not None:
+            shares = [f"{100 * share:.2f}" for share in (each.accuracy, each.mean_confidence, each.mean_confidence - each.accuracy)]
+        rows.append([name, each.count, *shares, f"{100 * each.error:.2f}"])
     columns = ["class", "samples", "accuracy, %", "mean confidence, %", "overconfidence, points", "classwise ECE, %"]
     return DataTable(columns, rows, f"Classes of {entry.name}")
 

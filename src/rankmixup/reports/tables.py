@@ -10,9 +10,9 @@ from rich.text import Text
 
 from rankmixup.errors import one_line
 from rankmixup.evaluation.comparison import ComparisonReport
+from rankmixup.evaluation.detection import FPR95_RULE
 from rankmixup.evaluation.evaluation import Evaluation
 from rankmixup.evaluation.registry import METRICS, metric_named
-from rankmixup.metrics.ood import FPR95_RULE
 
 if TYPE_CHECKING:
     from rankmixup.runs.listing import EpochFigures, RunListing

@@ -1,19 +1,21 @@
 """Experiments as figures: rows side by side, settings as lines, and the densities that lambda is drawn from."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rankmixup.evaluation.registry import metric_named
+from rankmixup.paper.figures import ALPHAS, beta_density
 from rankmixup.paper.scorecard import Estimate, Score, Scorecard
+from rankmixup.reports.figures.curves import confidence_by_lambda_figure
 from rankmixup.reports.figures.style import ACCENT, BLUE, GREY, STYLES, labels, new_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["density_figure", "lambda_figure", "rows_figure", "scorecard_figures", "sweep_figure"]
+__all__ = ["density_figure", "rows_figure", "scorecard_figures", "sweep_figure"]
 
 _SETTING = re.compile(r"(?P<line>.*)/(?P<name>[^/=]+)=(?P<value>[\d.]+)")
 _NAMES = {"margin": "margin m", "q": "samples Q", "alpha": "alpha"}
@@ -23,18 +25,15 @@ def scorecard_figures(card: Scorecard) -> Iterator[tuple[str, str, str, "Figure"
     """Experiment, name of the file, caption and figure, of everything that has been run."""
     if card.confidence_by_lambda:
         caption = "Mean confidence of mixed test samples by the weight λ of their larger part, and of raw ones (at the right)."
-        yield "table1", "confidence-by-lambda", caption, lambda_figure(card.confidence_by_lambda)
+        yield "table1", "confidence-by-lambda", caption, confidence_by_lambda_figure(card.confidence_by_lambda)
     for key in card.titles:
         if key == "figure3":
             yield key, key, "Density of Beta(alpha, alpha), from which λ is drawn.", density_figure()
         for column in dict.fromkeys(score.column for score in card.of(key) if score.ours):
             scores = [score for score in card.of(key) if score.column == column and score.ours]
             name = f"{key}-{column.replace('/', '-')}"
-            if all(_SETTING.fullmatch(score.row) for score in scores):
-                yield key, name, f"{card.titles[key]}: mean and 95 % interval over seeds and test samples.", sweep_figure(scores)
-            else:
-                caption = f"{card.titles[key]}: mean and 95 % interval over seeds and test samples."
-                yield key, name, caption, rows_figure(scores)
+            draw = sweep_figure if all(_SETTING.fullmatch(score.row) for score in scores) else rows_figure
+            yield key, name, f"{card.titles[key]}: mean and 95 % interval over seeds and test samples.", draw(scores)
 
 
 def rows_figure(scores: Sequence[Score]) -> "Figure":
@@ -49,7 +48,7 @@ def rows_figure(scores: Sequence[Score]) -> "Figure":
             _dot(panel, position - 0.12, score.ours, "as trained", BLUE, filled=True)
             _dot(panel, position + 0.18, score.after.get("ece-grid"), "after the temperature by ECE", ACCENT, filled=False)
             if score.ours and score.ours.floor is not None:
-                chance = {"marker": "|", "markersize": 9, "linestyle": "none", "label": "by chance"}
+                chance = {"marker": "|", "markersize": 9, "linestyle": "none", "label": "noise floor"}
                 panel.plot([100 * score.ours.floor], [position - 0.12], color=GREY, **chance)
         panel.set(xlabel=f"{metric_named(metric).title}, %")
         panel.grid(axis="x", alpha=0.3)
@@ -110,36 +109,14 @@ def sweep_figure(scores: Sequence[Score]) -> "Figure":
     return figure
 
 
-def lambda_figure(curves: Mapping[str, Sequence[float | None]]) -> "Figure":
-    """Mean confidence in equal bins of lambda from 0.5 to 1, and of raw samples, which stand last."""
-    figure = new_figure(4.8, 3.6)
-    axes = figure.subplots()
-    for position, (name, shown) in enumerate(zip(curves, labels(curves), strict=True)):
-        *means, raw = (np.nan if value is None else value for value in curves[name])
-        colour, line, marker = style(position)
-        centres = 0.5 + (np.arange(len(means)) + 0.5) / (2 * len(means))
-        axes.plot(centres, means, color=colour, linestyle=line, marker=marker, markersize=5, linewidth=1.5, label=shown)
-        axes.plot([1.02], [raw], color=colour, marker=marker, markersize=9, markerfacecolor="none", linestyle="none", clip_on=False)
-    axes.set(xlim=(0.49, 1.04), xlabel="λ, weight of the larger part of the mix", ylabel="mean confidence")
-    axes.set_xticks([0.5, 0.6, 0.7, 0.8, 0.9, 1.02], ["0.5", "0.6", "0.7", "0.8", "0.9", "raw"])
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8, frameon=False)
-    return figure
-
-
 def density_figure() -> "Figure":
     """Density of Beta(alpha, alpha) for each alpha of the paper's sweep."""
-    from scipy.stats import beta
-
-    from rankmixup.paper.figures import ALPHAS
-
     figure = new_figure(4.8, 3.2)
     axes = figure.subplots()
-    places = np.linspace(0.005, 0.995, 199)
     for position, alpha in enumerate(ALPHAS):
         colour, line, _ = style(position)
         width = 1.2 if position < len(STYLES) else 2.5  # styles begin again
-        axes.plot(places, beta(alpha, alpha).pdf(places), color=colour, linestyle=line, linewidth=width, label=f"alpha {alpha:g}")
+        axes.plot(*beta_density(alpha), color=colour, linestyle=line, linewidth=width, label=f"alpha {alpha:g}")
     axes.set(xlabel="λ", ylabel="density", ylim=(0, 4))
     figure.legend(loc="outside right center", fontsize=8, frameon=False)
     return figure

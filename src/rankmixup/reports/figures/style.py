@@ -3,20 +3,15 @@
 import contextlib
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
-
-from rankmixup.evaluation import Scores
-
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["ACCENT", "BLUE", "GREY", "STYLES", "any_glyph", "label", "labels", "new_figure", "pooled_top_label", "save_figure", "style"]
+__all__ = ["ACCENT", "BLUE", "GREY", "STYLES", "any_glyph", "finish", "label", "labels", "new_figure", "save_figure", "style"]
 
 BLUE, ACCENT, GREY = "#0072B2", "#D55E00", "#808080"
 """Okabe and Ito's blue and vermilion, and a grey; all can be seen on white and on black."""
@@ -46,6 +41,12 @@ def new_figure(width: float, height: float) -> "Figure":
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def finish(axes: "Axes") -> None:
+    """Add a grid and a legend."""
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8, frameon=False)
 
 
 def label(name: str) -> str:
@@ -87,10 +88,3 @@ def save_figure(figure: "Figure", path: Path) -> list[Path]:
         for target in paths:
             figure.savefig(target, dpi=150, bbox_inches="tight", metadata={"Date": None} if target.suffix == ".svg" else None)
     return paths
-
-
-def pooled_top_label(runs: Sequence[Scores]) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
-    """Confidence of each prediction of all runs together, and whether it is right (1.0 or 0.0)."""
-    tops = [scores.probs.double().max(dim=1) for scores in runs]
-    correct = [(top.indices == scores.labels).double() for top, scores in zip(tops, runs, strict=True)]
-    return torch.cat([top.values for top in tops]).cpu(), torch.cat(correct).cpu()

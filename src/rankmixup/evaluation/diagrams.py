@@ -1,0 +1,227 @@
+"""What figures and tables of classes show of scores, as plain numbers. Several runs of one model are pooled."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rankmixup.errors import require
+from rankmixup.evaluation.scores import Scores
+from rankmixup.metrics.calibration import bin_top_label
+from rankmixup.metrics.classwise import class_gaps
+from rankmixup.metrics.ood import OODKind, ood_scores
+from rankmixup.metrics.ranking import confidence_by_lambda
+from rankmixup.metrics.selective import risk_coverage
+from rankmixup.metrics.ties import tie_groups
+from rankmixup.ops import confidence
+
+__all__ = [
+    "ClassSummary",
+    "ConfidenceHistogram",
+    "Reliability",
+    "RiskCoverage",
+    "ScoreDensities",
+    "TemperatureCurve",
+    "class_summaries",
+    "confidence_histogram",
+    "lambda_curve",
+    "pooled_top_label",
+    "reliability",
+    "risk_coverage_curve",
+    "score_densities",
+    "temperature_curve",
+]
+
+Numbers = NDArray[np.float64]
+
+_CURVE_POINTS = 150
+"""More points of a curve cannot be seen, and a page with many curves stays small."""
+
+
+def pooled_top_label(runs: Sequence[Scores]) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
+    """Confidence of each prediction of all runs together, and whether it is right (1.0 or 0.0)."""
+    tops = [scores.probs.double().max(dim=1) for scores in runs]
+    correct = [(top.indices == scores.labels).double() for top, scores in zip(tops, runs, strict=True)]
+    return torch.cat([top.values for top in tops]).cpu(), torch.cat(correct).cpu()
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Equal-width bins of confidence; in an empty bin, everything but `count` means nothing."""
+
+    count: Numbers
+    confidence: Numbers
+    """Mean confidence of each bin."""
+    accuracy: Numbers
+    low: Numbers
+    """Ends of the 95 % interval of each accuracy (Clopper and Pearson)."""
+    high: Numbers
+    calibrated_low: Numbers
+    """Ends of the range in which the accuracy of a calibrated model lies in 95 % of draws."""
+    calibrated_high: Numbers
+    ece: float
+    oe: float
+    ue: float
+
+
+def reliability(runs: Sequence[Scores], num_bins: int = 15) -> Reliability:
+    """Accuracy against confidence.
+
+    The range of a calibrated model is that of binomial quantiles around the mean confidence of the bin; confidences that differ within
+    the bin make the true one a little narrower.
+    """
+    from scipy.stats import beta, binom
+
+    bins = bin_top_label(*pooled_top_label(runs), num_bins)
+    count, correct, accuracy, mean = (each.numpy() for each in (bins.count, bins.correct, bins.accuracy, bins.mean_confidence))
+    some = np.maximum(count, 1)
+    # With none or all right, the Beta distribution has no mass to take a quantile of: the interval reaches the border.
+    low = np.where(correct > 0, beta.ppf(0.025, np.maximum(correct, 1), count - correct + 1), 0.0)
+    high = np.where(correct < count, beta.ppf(0.975, correct + 1, np.maximum(count - correct, 1)), 1.0)
+    bottom, top = (binom.ppf(level, some, mean.clip(0, 1)) / some for level in (0.025, 0.975))
+    errors = (each.item() for each in (bins.ece(), bins.oe(), bins.ue()))
+    return Reliability(count, mean, accuracy, low, high, bottom, top, *errors)
+
+
+@dataclass(frozen=True)
+class ConfidenceHistogram:
+    """Confidence of right and of wrong predictions, each as shares of its own kind."""
+
+    edges: Numbers
+    right: Numbers
+    wrong: Numbers
+    right_count: int
+    wrong_count: int
+    accuracy: float
+    mean_confidence: float
+
+
+def confidence_histogram(runs: Sequence[Scores], num_bins: int = 20) -> ConfidenceHistogram:
+    """How confident right and wrong predictions are."""
+    edges = np.linspace(0, 1, num_bins + 1)
+    confidences, correct = (values.numpy() for values in pooled_top_label(runs))
+    kinds = [confidences[correct == kind] for kind in (1, 0)]
+    right, wrong = (np.histogram(values, edges)[0] / max(len(values), 1) for values in kinds)
+    return ConfidenceHistogram(edges, right, wrong, len(kinds[0]), len(kinds[1]), correct.mean().item(), confidences.mean().item())
+
+
+@dataclass(frozen=True)
+class RiskCoverage:
+    """Error among the most confident predictions, against the share of predictions that is kept."""
+
+    coverage: Numbers
+    risk: Numbers
+
+
+def risk_coverage_curve(runs: Sequence[Scores]) -> RiskCoverage:
+    """At most 150 points of the curve, spread evenly."""
+    risk = risk_coverage(tie_groups(*pooled_top_label(runs)))
+    kept = torch.linspace(0, len(risk) - 1, min(_CURVE_POINTS, len(risk))).round().long()
+    return RiskCoverage(((kept + 1).double() / len(risk)).numpy(), risk[kept].numpy())
+
+
+@dataclass(frozen=True)
+class TemperatureCurve:
+    """NLL and ECE of logits that are divided by each temperature."""
+
+    temperatures: Sequence[float]
+    nll: list[float]
+    ece: list[float]
+    fitted: float | None = None
+    """The temperature that was fitted on held-out data."""
+
+
+def temperature_curve(
+    logits: Float[Tensor, "N K"],
+    target: Int[Tensor, " N"],
+    temperatures: Sequence[float] | None = None,
+    *,
+    fitted: float | None = None,
+    num_bins: int = 15,
+) -> TemperatureCurve:
+    """NLL and ECE of `logits / T` for each temperature, by default 41 of them around 1 and the fitted one.
+
+    >>> curve = temperature_curve(torch.tensor([[2.0, 0.0]] * 4), torch.tensor([0, 0, 0, 1]), [2 / math.log(3)])
+    >>> round(curve.nll[0], 4), round(curve.ece[0], 4)  # entropy of (3/4, 1/4), and calibrated
+    (0.5623, 0.0)
+    """
+    if temperatures is None:
+        middle = fitted or 1.0
+        temperatures = np.geomspace(min(0.4, 0.5 * middle), max(2.5, 2 * middle), 41).tolist()
+    logits, target = logits.cpu(), target.cpu()
+    top, prediction = logits.max(dim=1)
+    # Differences to the largest logit, once: a temperature then costs one exponential of each.
+    below = logits - top.unsqueeze(1)
+    own = below.gather(1, target.unsqueeze(1)).squeeze(1).double()
+    correct = (prediction == target).double()
+    nll, ece = [], []
+    for temperature in temperatures:
+        total = torch.cat([(part / temperature).exp_().sum(dim=1, dtype=torch.float64) for part in below.split(4096)])
+        nll.append((total.log() - own / temperature).mean().item())
+        ece.append(bin_top_label(1 / total, correct, num_bins).ece().item())
+    return TemperatureCurve(temperatures, nll, ece, fitted)
+
+
+@dataclass(frozen=True)
+class ScoreDensities:
+    """Histograms of OOD scores over the same edges, the test set's first; each has area 1."""
+
+    score: OODKind
+    edges: Numbers
+    densities: dict[str, Numbers]
+    sizes: dict[str, int]
+
+
+def score_densities(test: Scores, unknown: Mapping[str, Scores], score: OODKind = "entropy", num_bins: int = 40) -> ScoreDensities:
+    """Densities of the OOD scores of the test set and of sets of unknown samples."""
+    sets = {"test set": test, **unknown}
+    values = {name: ood_scores(each.logits, score).detach().cpu().double().numpy() for name, each in sets.items()}
+    for name, each in values.items():
+        require(bool(np.isfinite(each).all()), f"{score} scores of {name} must be finite, one is not")
+    low, high = min(each.min() for each in values.values()), max(each.max() for each in values.values())
+    edges = np.linspace(low, high if high > low else low + 1, num_bins + 1)
+    densities = {name: np.histogram(each, edges)[0] / (len(each) * (edges[1] - edges[0])) for name, each in values.items()}
+    return ScoreDensities(score, edges, densities, {name: len(each) for name, each in values.items()})
+
+
+def lambda_curve(runs: Sequence[tuple[Tensor, Tensor, Tensor]], num_bins: int = 10) -> list[float | None]:
+    """Mean confidence of mixed samples in equal bins of lambda from 0.5 to 1, and last that of raw samples; None where a bin is empty.
+
+    Args:
+        runs: logits of mixed samples `[M, K]`, their lambda `[M]` and logits of raw samples `[N, K]`, for each run; the mean over runs
+            is taken.
+        num_bins: bins of lambda.
+    """
+    curves = []
+    for mixed, lam, raw in runs:
+        _, means = confidence_by_lambda(confidence(mixed.double()), lam.double(), num_bins=num_bins)
+        curves.append([*means.tolist(), confidence(raw).mean().item()])
+    mean = torch.tensor(curves, dtype=torch.float64).nanmean(dim=0).tolist()
+    return [None if math.isnan(value) else value for value in mean]
+
+
+@dataclass(frozen=True)
+class ClassSummary:
+    """Test samples of one class; None where there are none."""
+
+    count: int
+    accuracy: float | None
+    mean_confidence: float | None
+    error: float
+    """What the class adds to classwise ECE."""
+
+
+def class_summaries(scores: Scores, num_bins: int = 15) -> list[ClassSummary]:
+    """One summary for each class, in order."""
+    confidences, correct = pooled_top_label([scores])
+    labels, classes = scores.labels.cpu(), scores.scores.shape[1]
+    count = torch.bincount(labels, minlength=classes)
+    accuracy, mean = (torch.zeros(classes, dtype=torch.float64).index_add_(0, labels, each) / count for each in (correct, confidences))
+    errors = class_gaps(scores.scores, scores.labels, num_bins, from_logits=scores.from_logits).abs().sum(dim=1) / len(labels)
+    columns = zip(count.tolist(), accuracy.tolist(), mean.tolist(), errors.tolist(), strict=True)
+    return [ClassSummary(size, right if size else None, sure if size else None, error) for size, right, sure, error in columns]

@@ -1,9 +1,13 @@
 """Documents name tests and functions that exist."""
 
+import importlib
+import pkgutil
 import re
 from pathlib import Path
 
 import pytest
+
+import rankmixup
 
 ROOT = Path(__file__).parent.parent
 
@@ -43,3 +47,23 @@ def test_the_example_of_watching_gives_what_it_says():
     for line in (raw, mixed):
         code, _, said = line.partition("#")
         assert float(eval(code, names)) == float(said.split(":")[0])
+
+
+def test_the_reference_has_every_public_name():
+    """A module directive documents classes and functions; imported constants need a directive of their own."""
+    text = (ROOT / "docs" / "reference.md").read_text()
+    for name in rankmixup.__all__:
+        assert re.search(rf"`rm\.{name}`|autofunction:: rankmixup\.{name}\n", text) or name == "__version__", name
+    modules = [module for module in pkgutil.walk_packages(rankmixup.__path__, "rankmixup.") if module.name.count(".") == 1 or module.ispkg]
+    for info in modules:
+        if info.name in ("rankmixup.__main__", "rankmixup.functional"):
+            continue
+        module = importlib.import_module(info.name)
+        names = getattr(module, "__all__", [])
+        assert not names or f".. automodule:: {info.name}\n" in text, info.name
+        imported = [
+            name
+            for name in names
+            if info.ispkg and not callable(getattr(module, name)) and f"\n{name} = " not in Path(module.__file__).read_text()
+        ]
+        assert all(f".. data:: {name}\n   :module: {info.name}\n" in text for name in imported), (info.name, imported)

@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from rankmixup.cli.work import raise_failures
-from rankmixup.evaluation.uncertainty import over_seeds
+from rankmixup.evaluation import over_seeds
 from rankmixup.experiments import Task, Workplace, carry_out
 from rankmixup.files import write_atomic
 from rankmixup.paper import EXPERIMENTS, find_scale
@@ -93,11 +93,11 @@ def table(runs: Mapping[tuple[str, str], Sequence[Run]], folder: Path) -> DataTa
 def _against(ours: Sequence[float], theirs: Sequence[float], method: str) -> list[Cell]:
     if method == "ce":
         return ["", "", ""]
-    mean, low, high = over_seeds([mine - other for mine, other in zip(ours, theirs, strict=True)])
-    assert low is not None
-    assert high is not None
-    verdict = "higher than CE" if low > 0 else "lower than CE" if high < 0 else "cannot tell"
-    return [f"{mean:+.1f}", f"{low:+.1f} to {high:+.1f}", verdict]
+    over = over_seeds([mine - other for mine, other in zip(ours, theirs, strict=True)])
+    assert over.low is not None
+    assert over.high is not None
+    verdict = "higher than CE" if over.low > 0 else "lower than CE" if over.high < 0 else "cannot tell"
+    return [f"{over.value:+.1f}", f"{over.low:+.1f} to {over.high:+.1f}", verdict]
 
 
 def page(runs: Mapping[tuple[str, str], Sequence[Run]], folder: Path) -> str:

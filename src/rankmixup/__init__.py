@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from rankmixup import data, errors, evaluation, functional, methods, metrics, mixers, models, posthoc, runs, training, types
-    from rankmixup.evaluation import evaluate
+    from rankmixup.evaluation import compare, evaluate
     from rankmixup.methods import Objective, TrainStep, objective
     from rankmixup.models import build_model
     from rankmixup.posthoc import TemperatureScaling
@@ -27,13 +27,14 @@ _HOME = {
     "TemperatureScaling": "posthoc",
     "TrainStep": "methods",
     "build_model": "models",
+    "compare": "evaluation",
     "evaluate": "evaluation",
     "objective": "methods",
     "train": "training",
 }
 
 __all__ = ["Objective", "Optimisation", "Run", "StoredRun", "TemperatureScaling", "TrainStep", "__version__"]
-__all__ += ["build_model", "evaluate", "objective", "train"]
+__all__ += ["build_model", "compare", "evaluate", "objective", "train"]
 __all__ += ["list_calibrators", "list_data", "list_methods", "list_metrics", "list_mixers", "list_models"]
 __all__ += ["data", "errors", "evaluation", "functional", "methods", "metrics", "mixers", "models", "posthoc", "runs", "training", "types"]
 

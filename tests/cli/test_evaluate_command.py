@@ -89,7 +89,7 @@ def test_a_probability_rounded_to_zero_does_not_decide_the_temperature(rng):
     held_out = (2 * logits).softmax(1).half()
     assert (held_out.gather(1, labels.unsqueeze(1)) == 0).any()
     report = rm.evaluate(held_out, labels, calibrate_on=(held_out, labels), from_logits=False, replicates=5)
-    assert report.calibration["parameters"]["temperature"] == pytest.approx(2, abs=0.05)
+    assert report.calibration.parameters["temperature"] == pytest.approx(2, abs=0.05)
 
 
 @pytest.mark.data

@@ -3,10 +3,10 @@ import json
 import pytest
 import torch
 
+import rankmixup as rm
 from rankmixup.errors import InvalidInput
-from rankmixup.evaluation import Scores
-from rankmixup.evaluation.comparison import compare_scores
-from rankmixup.evaluation.uncertainty import holm
+from rankmixup.evaluation import Difference, Scores, compare_scores, holm
+from tests.oracles import unchecked
 
 FEW = {"replicates": 100}
 
@@ -23,38 +23,42 @@ def models(rng):
 def test_what_differs_and_what_does_not(models):
     report = compare_scores(models, **FEW)
     assert report.baseline == "calibrated"
-    assert report.models["calibrated"]["ece"]["difference"] is None
+    assert report.models["calibrated"]["ece"].difference is None
     sure = report.models["too sure"]
-    assert sure["ece"]["difference"]["verdict"] == "worse"
-    assert sure["ece"]["difference"]["low"] > 0
-    assert sure["accuracy"]["difference"] == {
-        "value": 0.0,
-        "low": 0.0,
-        "high": 0.0,
-        "p_value": 1.0,
-        "test": "McNemar",  # the same predictions
-        "p_holm": 1.0,
-        "verdict": "no difference shown",
-    }
-    noisy = report.models["noisy"]["accuracy"]["difference"]
-    assert noisy["verdict"] == "worse"
-    assert noisy["high"] < 0
-    values = [report.models[name]["ece"]["value"] for name in ("too sure", "calibrated")]
-    assert sure["ece"]["difference"]["value"] == pytest.approx(values[0] - values[1], abs=1e-12)
+    assert sure["ece"].difference.verdict == "worse"
+    assert sure["ece"].difference.low > 0
+    same = Difference(0.0, 0.0, 0.0, p_value=1.0, p_holm=1.0, test="McNemar", verdict="no difference shown")  # the same predictions
+    assert sure["accuracy"].difference == same
+    noisy = report.models["noisy"]["accuracy"].difference
+    assert noisy.verdict == "worse"
+    assert noisy.high < 0
+    values = [report.models[name]["ece"].estimate.value for name in ("too sure", "calibrated")]
+    assert sure["ece"].difference.value == pytest.approx(values[0] - values[1], abs=1e-12)
+
+
+def test_arrays_and_lists_are_compared_as_scores_are(models):
+    pair = {name: models[name] for name in ("calibrated", "too sure")}
+    arrays = {"calibrated": pair["calibrated"].scores.numpy(), "too sure": pair["too sure"].scores.tolist()}
+    found = rm.compare(arrays, pair["calibrated"].labels.tolist(), metric="nll", **FEW)
+    expected = compare_scores(pair, metric="nll", **FEW).models["too sure"]["nll"].difference
+    assert found.models["too sure"]["nll"].difference.value == pytest.approx(expected.value, rel=1e-5)
+    assert "baseline calibrated" in str(found)
+    with unchecked(), pytest.raises(InvalidInput, match="models must name scores"):
+        rm.compare([arrays], [0])
 
 
 def test_the_baseline_may_be_any_and_turns_the_sign(models):
     pair = {name: models[name] for name in ("calibrated", "too sure")}
     forth, back = (compare_scores(pair, baseline=name, **FEW) for name in pair)
-    there, here = forth.models["too sure"]["ece"]["difference"], back.models["calibrated"]["ece"]["difference"]
-    assert here["value"] == pytest.approx(-there["value"], abs=1e-12)
-    assert (there["verdict"], here["verdict"]) == ("worse", "better")
+    there, here = forth.models["too sure"]["ece"].difference, back.models["calibrated"]["ece"].difference
+    assert here.value == pytest.approx(-there.value, abs=1e-12)
+    assert (there.verdict, here.verdict) == ("worse", "better")
 
 
 def test_p_values_are_corrected_over_the_whole_table(models):
     report = compare_scores(models, **FEW)
-    differences = [report.models[name][key]["difference"] for name in ("too sure", "noisy") for key in ("ece", "accuracy")]
-    assert [each["p_holm"] for each in differences] == list(holm([each["p_value"] for each in differences]))
+    differences = [report.models[name][key].difference for name in ("too sure", "noisy") for key in ("ece", "accuracy")]
+    assert [each.p_holm for each in differences] == list(holm([each.p_value for each in differences]))
     assert len(differences) == 4
 
 
@@ -66,8 +70,8 @@ def test_accuracy_alone_is_compared_once(models):
 def test_logits_and_probabilities_of_one_model_are_equal(models):
     calibrated = models["calibrated"]
     report = compare_scores({"logits": calibrated, "probs": Scores(calibrated.probs, calibrated.labels, from_logits=False)}, **FEW)
-    assert report.models["probs"]["ece"]["difference"]["value"] == pytest.approx(0, abs=1e-12)
-    assert report.models["probs"]["ece"]["difference"]["verdict"] == "no difference shown"
+    assert report.models["probs"]["ece"].difference.value == pytest.approx(0, abs=1e-12)
+    assert report.models["probs"]["ece"].difference.verdict == "no difference shown"
 
 
 def test_json(models):

@@ -1,16 +1,23 @@
 import pytest
 
 from rankmixup.errors import InvalidInput
+from rankmixup.evaluation import Calibration, Detection, Estimate, Evaluation
 from rankmixup.evaluation.conditions import Condition, with_failures
-from rankmixup.evaluation.evaluation import Evaluation
 from rankmixup.evaluation.registry import DETECTION_METRICS, METRICS
 
 
 def with_ece(**values: float | None) -> Evaluation:
-    metrics = {**dict.fromkeys(METRICS), "ece": {"value": 0.05, "low": 0.02, "high": 0.08, **values}}
-    calibrated = {**dict.fromkeys(METRICS), "ece": {"value": 0.01, "low": 0.0, "high": 0.03}, "nll": {"value": 2.5, "low": 2, "high": 3}}
-    detected = {"n": 5, "score": "entropy", "metrics": {"auroc": {"value": 0.85, "low": 0.8, "high": 0.95}}}
-    return Evaluation("a", 1, 2, metrics, {"metrics": calibrated}, {"svhn": detected, "v1.5": detected})
+    metrics = {**dict.fromkeys(METRICS), "ece": Estimate(**{"value": 0.05, "low": 0.02, "high": 0.08, **values})}
+    calibrated = {**dict.fromkeys(METRICS), "ece": Estimate(0.01, 0.0, 0.03), "nll": Estimate(2.5, 2, 3)}
+    detected = Detection(5, "entropy", {"auroc": Estimate(0.85, 0.8, 0.95)})
+    return Evaluation(
+        "a",
+        1,
+        2,
+        metrics,
+        Calibration("temperature", "nll", {}, True, "val", 9, False, "", calibrated),
+        {"svhn": detected, "v1.5": detected},
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from rankmixup.cli.main import main
-from rankmixup.evaluation import Scores
-from rankmixup.evaluation.detection import _from_counts, ood_bootstrap, ood_entries
+from rankmixup.evaluation import Detection, Estimate, Scores
+from rankmixup.evaluation.detection import _from_counts, detect, ood_bootstrap
 from rankmixup.metrics.ood import FPR95_RULE, ood_detection
 from rankmixup.reports.tables import ood_table, to_text
 
@@ -27,7 +27,7 @@ def test_the_bootstrap_has_the_same_fpr95():
 def test_the_rule_of_fpr95_reads_the_same_everywhere(capsys):
     with pytest.raises(SystemExit):
         main(["ood", "--help"])
-    found = {"a": {"n": 5, "score": "entropy", "metrics": {"fpr95": {"value": 0.4, "low": 0.3, "high": 0.5}}}}
+    found = {"a": Detection(5, "entropy", {"fpr95": Estimate(0.4, 0.3, 0.5)})}
     paper = (Path(__file__).parents[2] / "docs" / "paper.md").read_text()
     printed = re.sub(r"[│\s]+", " ", capsys.readouterr().out)
     for text in (printed, ood_detection.__doc__, to_text(ood_table(found)), paper):
@@ -67,10 +67,8 @@ def test_spread_is_the_standard_error_of_the_auroc(rng):
     assert draws.std().item() == pytest.approx(error.item(), rel=0.15)
 
 
-def test_entries(rng):
+def test_estimates(rng):
     logits = torch.randn(60, 3, generator=rng).double()
     known, unknown = Scores(4 * logits, torch.zeros(60).long()), Scores(logits[:20], torch.zeros(20).long())
-    found = ood_entries(known, unknown, "max-probability", replicates=100, rng=rng)
-    assert (found["n"], found["score"]) == (20, "max-probability")
-    for entry in found["metrics"].values():
-        assert 0 <= entry["low"] <= entry["value"] <= entry["high"] <= 1
+    for estimate in detect(known, unknown, "max-probability", replicates=100, rng=rng).values():
+        assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1

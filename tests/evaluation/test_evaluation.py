@@ -9,8 +9,9 @@ import rankmixup as rm
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import Scores
 from rankmixup.evaluation.conditions import Condition, with_failures
-from rankmixup.evaluation.evaluation import evaluate_scores, plain
+from rankmixup.evaluation.evaluation import evaluate_scores
 from rankmixup.evaluation.registry import METRICS
+from rankmixup.evaluation.results import plain
 from rankmixup.posthoc import CALIBRATORS
 
 FEW = {"replicates": 50}
@@ -19,11 +20,14 @@ FEW = {"replicates": 50}
 LOGITS, LABELS = np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 0.0], [0.5, 0.0, 0.0]]), np.array([0, 1, 2])
 
 
-def test_arrays_and_tensors_give_the_same():
+def test_arrays_lists_and_tensors_give_the_same():
     one = rm.evaluate(LOGITS, LABELS, calibrate_on=(LOGITS, LABELS), ood={"far": LOGITS / 2}, **FEW)
+    rows, places = LOGITS.tolist(), LABELS.tolist()
+    listed = rm.evaluate(rows, places, calibrate_on=(rows, places), ood={"far": (LOGITS / 2).tolist()}, **FEW)
     logits, labels = torch.from_numpy(LOGITS), torch.from_numpy(LABELS)
     two = rm.evaluate(logits, labels, calibrate_on=(logits, labels), ood={"far": logits / 2}, **FEW)
     assert one.to_dict() == two.to_dict()
+    assert listed.value("nll") == pytest.approx(one.value("nll"))
     assert one.value("accuracy") == pytest.approx(2 / 3)
 
 
@@ -50,11 +54,11 @@ def test_every_key_of_the_contract_in_its_order(rng):
 def test_a_calibrated_model_is_not_called_miscalibrated_after_its_temperature_is_found(rng):
     logits, labels = overconfident(rng, 4000)
     report = rm.evaluate(logits[2000:], labels[2000:], calibrate_on=(logits[:2000], labels[:2000]), **FEW)
-    assert report.calibration["parameters"]["temperature"] == pytest.approx(3, rel=0.1)
+    assert report.calibration.parameters["temperature"] == pytest.approx(3, rel=0.1)
     assert report.value("ece", calibrated=True) < report.value("ece") / 3
-    assert report.calibration["metrics"]["ece"]["low"] is not None
-    assert report.calibration["fitted_on"] == "calibrate_on"
-    assert report.calibration["same_data"] is False
+    assert report.calibration.metrics["ece"].low is not None
+    assert report.calibration.fitted_on == "calibrate_on"
+    assert report.calibration.same_data is False
     assert "same data" not in str(report)
 
 
@@ -62,8 +66,8 @@ def test_a_calibrated_model_is_not_called_miscalibrated_after_its_temperature_is
 def test_any_calibrator(name, rng):
     logits, labels = overconfident(rng, 600)
     report = rm.evaluate(logits[300:], labels[300:], calibrate_on=(logits[:300], labels[:300]), calibrate_with=name, **FEW)
-    assert report.calibration["method"] == name
-    assert set(report.calibration["metrics"]) == set(METRICS)
+    assert report.calibration.method == name
+    assert set(report.calibration.metrics) == set(METRICS)
     assert report.value("nll", calibrated=True) < report.value("nll")
     json.dumps(report.to_dict(), allow_nan=False)
 
@@ -71,7 +75,7 @@ def test_any_calibrator(name, rng):
 def test_the_objective_is_the_temperatures_alone(rng):
     logits, labels = overconfident(rng)
     report = rm.evaluate(logits, labels, calibrate_on=(logits, labels), objective="ece-grid", **FEW)
-    assert report.calibration["objective"] == "ece-grid"
+    assert report.calibration.objective == "ece-grid"
     with pytest.raises(InvalidInput, match="objective must be 'nll' for any calibrator but temperature, got 'ece-grid' for 'vector'"):
         rm.evaluate(logits, labels, calibrate_on=(logits, labels), objective="ece-grid", calibrate_with="vector", **FEW)
     with pytest.raises(InvalidInput, match="did you mean 'isotonic'"):
@@ -107,8 +111,8 @@ def test_the_seed_decides_what_is_drawn_and_nothing_else(rng):
     logits, labels = overconfident(rng)
     first, again, other = (rm.evaluate(logits, labels, seed=seed, **FEW).metrics["nll"] for seed in (1, 1, 2))
     assert first == again
-    assert first["value"] == other["value"]
-    assert first["low"] != other["low"]
+    assert first.value == other.value
+    assert first.low != other.low
 
 
 def test_plain_data():
@@ -144,4 +148,4 @@ def test_num_bins_are_those_of_histogram_binning(rng):
     logits, labels = overconfident(rng)
     for num_bins in (2, 20):
         report = rm.evaluate(logits, labels, calibrate_on=overconfident(rng), calibrate_with="histogram", num_bins=num_bins, **FEW)
-        assert len(report.calibration["parameters"]["values"]) == num_bins
+        assert len(report.calibration.parameters["values"]) == num_bins

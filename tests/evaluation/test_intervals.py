@@ -58,7 +58,7 @@ def test_signed_errors_ignore_gaps_of_the_other_sign(rng):
 
 def test_without_a_wrong_prediction_there_is_no_interval():
     certain = ece_uncertainty(torch.ones(20), torch.ones(20), rng=random.stream(0), replicates=10)
-    assert certain[:3] == (0, None, None)
+    assert (certain.value, certain.low, certain.high) == (0, None, None)
     assert certain.floor[:3] == (0, 0, 0)
 
 

@@ -5,7 +5,7 @@ from scipy import stats
 
 from rankmixup import random
 from rankmixup.errors import InvalidInput
-from rankmixup.evaluation.uncertainty import holm, mcnemar, over_seeds, paired_comparison
+from rankmixup.evaluation import holm, mcnemar, over_seeds, paired_comparison
 from rankmixup.metrics import expected_calibration_error, negative_log_likelihood
 from tests.oracles import unchecked
 
@@ -22,7 +22,7 @@ def model(samples: int, rng: torch.Generator) -> tuple[torch.Tensor, torch.Tenso
 def test_a_model_does_not_differ_from_itself(key, rng):
     logits, target = model(200, rng)
     same = paired_comparison(logits, logits, target, key, from_logits=True, replicates=100, rng=rng)
-    assert same.difference == 0
+    assert same.value == 0
     assert same.low <= 0 <= same.high
     assert same.p_value > 0.5
 
@@ -32,7 +32,7 @@ def test_an_overconfident_model_is_found_out_in_either_order(key, rng):
     logits, target = model(2000, rng)
     worse = paired_comparison(2 * logits, logits, target, key, from_logits=True, replicates=300, rng=rng)
     better = paired_comparison(logits, 2 * logits, target, key, from_logits=True, replicates=300, rng=rng)
-    assert worse.difference == -better.difference > 0
+    assert worse.value == -better.value > 0
     assert worse.low > 0 > better.high
     assert max(worse.p_value, better.p_value) < 0.01
 
@@ -43,7 +43,7 @@ def test_the_difference_is_that_of_the_metrics(rng):
     for key, metric in (("ece", expected_calibration_error), ("nll", negative_log_likelihood)):
         expected = metric(a, target, from_logits=True) - metric(b, target, from_logits=True)
         found = paired_comparison(a, b, target, key, from_logits=True, replicates=50, rng=rng)
-        assert found.difference == pytest.approx(expected.item(), abs=1e-9)
+        assert found.value == pytest.approx(expected.item(), abs=1e-9)
 
 
 def test_pairing_makes_the_interval_of_a_mean_that_of_the_differences(rng):
@@ -107,7 +107,7 @@ def test_over_seeds_agrees_with_scipy():
     values = [0.031, 0.028, 0.035, 0.030]
     found = over_seeds(values, confidence=0.9)
     expected = stats.t.interval(0.9, 3, loc=np.mean(values), scale=stats.sem(values))
-    assert found == pytest.approx((np.mean(values), *expected))
+    assert (found.value, found.low, found.high) == pytest.approx((np.mean(values), *expected))
     with pytest.raises(InvalidInput, match="at least one seed"):
         over_seeds([])
     with pytest.raises(InvalidInput, match="must be finite"):

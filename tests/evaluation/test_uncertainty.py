@@ -4,7 +4,7 @@ from scipy.stats import binomtest
 
 from rankmixup import random
 from rankmixup.errors import InvalidInput
-from rankmixup.evaluation import METRICS, all_metrics
+from rankmixup.evaluation import METRICS, Estimate, all_metrics
 from rankmixup.evaluation.uncertainty import CALIBRATED, MISCALIBRATED, ece_uncertainty, metric_uncertainty
 from tests.oracles.uncertainty import two_class
 
@@ -51,7 +51,7 @@ def test_means_have_the_intervals_of_means(rng):
     nll = -logits.log_softmax(dim=1)[range(2000), target]
     assert (found["nll"].high - found["nll"].low) / 2 == pytest.approx(1.96 * nll.std().item() / 2000**0.5, rel=0.2)
     wilson = binomtest(round(2000 * found["accuracy"].value), 2000).proportion_ci(method="wilson")
-    assert found["accuracy"][1:3] == pytest.approx((wilson.low, wilson.high), abs=1e-6)
+    assert (found["accuracy"].low, found["accuracy"].high) == pytest.approx((wilson.low, wilson.high), abs=1e-6)
 
 
 def test_all_right_is_not_certain_to_stay_so():
@@ -59,7 +59,7 @@ def test_all_right_is_not_certain_to_stay_so():
         torch.tensor([[0.8, 0.2]] * 20), torch.zeros(20, dtype=torch.long), replicates=50, rng=random.stream(0), from_logits=False
     )
     assert found["accuracy"].low == pytest.approx(0.8389, abs=1e-4)  # 20 / (20 + 1.96 ** 2)
-    assert found["ece"][:3] == (pytest.approx(0.2), None, None)
+    assert (found["ece"].value, found["ece"].low, found["ece"].high) == (pytest.approx(0.2), None, None)
     assert found["ece"].p_value == pytest.approx(0.8**20, abs=0.1)
 
 
@@ -110,7 +110,7 @@ def test_an_infinite_nll_has_no_interval():
     found = metric_uncertainty(
         torch.tensor([[1.0, 0.0], [0.6, 0.4]]), torch.tensor([1, 0]), replicates=20, rng=random.stream(0), from_logits=False
     )
-    assert found["nll"][:3] == (float("inf"), None, None)
+    assert found["nll"] == Estimate(float("inf"))
     assert found["brier"].low is not None
 
 

@@ -5,7 +5,7 @@ import torch
 
 import rankmixup as rm
 from rankmixup.errors import InvalidInput
-from rankmixup.evaluation.evaluation import Evaluation
+from rankmixup.evaluation import Evaluation
 from rankmixup.evaluation.registry import METRICS
 
 
@@ -34,7 +34,7 @@ def test_the_suffix_says_what_is_written(report, tmp_path):
     assert len(found) == 2 * len(METRICS) + 4
     assert float(found["before", "nll"][3]) == report.value("nll")
     assert float(found["after temperature", "ece"][3]) == report.value("ece", calibrated=True)
-    assert float(found["ood far by entropy", "auroc"][3]) == report.ood["far"]["metrics"]["auroc"]["value"]
+    assert float(found["ood far by entropy", "auroc"][3]) == report.ood["far"].metrics["auroc"].value
 
 
 def test_people_get_percent(report, tmp_path):

@@ -151,7 +151,7 @@ def test_verdict_says_what_the_numbers_say():
 
 def test_verdict_warns_of_a_fit_that_failed_or_cheated():
     entry = make_entry()
-    calibration = entry.evaluation.calibration | {"converged": False, "same_data": True}
+    calibration = replace(entry.evaluation.calibration, converged=False, same_data=True)
     text = " ".join(verdict(replace(entry, evaluation=replace(entry.evaluation, calibration=calibration))).sentences)
     assert "did not converge" in text
     assert "fitted and evaluated on the same data" in text

@@ -1,36 +1,20 @@
 """Tables fit 80 columns and cut no number."""
 
+from dataclasses import replace
+
 import pytest
 
-from rankmixup.evaluation.comparison import ComparisonReport
-from rankmixup.evaluation.evaluation import Evaluation
-from rankmixup.evaluation.registry import METRICS
+from rankmixup.evaluation import METRICS, Calibration, Compared, Comparison, Detection, Difference, Estimate, Evaluation, NoiseFloor
 from rankmixup.reports.demo import demo_table
 from rankmixup.reports.tables import comparison_table, evaluation_table, shown, shown_p_value, to_text
 
-WIDEST = {
-    "value": 1.0,
-    "low": 1.0,
-    "high": 1.0,
-    "floor": {"mean": 1.0, "low": 1.0, "high": 1.0},
-    "p_value": 0.0001,
-    "verdict": "not distinguishable from calibrated",
-}
+WIDEST = Estimate(1.0, 1.0, 1.0, NoiseFloor(1.0, 1.0, 1.0, 0.0001), 0.0001, "not distinguishable from calibrated")
 
 
 def evaluation(**changes):
     metrics = dict.fromkeys(METRICS, WIDEST)
-    calibration = {
-        "method": "temperature",
-        "objective": "ece-grid",
-        "parameters": {"temperature": 2.39501},
-        "converged": True,
-        "fitted_on": "val.npz",
-        "same_data": False,
-        "verdict": "",
-        "metrics": metrics,
-    }
-    ood = {"svhn": {"n": 26032, "score": "max-probability", "metrics": dict.fromkeys(("auroc", "aupr_in", "aupr_out", "fpr95"), WIDEST)}}
+    calibration = Calibration("temperature", "ece-grid", {"temperature": 2.39501}, True, "val.npz", 5000, False, "", metrics)
+    ood = {"svhn": Detection(26032, "max-probability", dict.fromkeys(("auroc", "aupr_in", "aupr_out", "fpr95"), WIDEST))}
     return Evaluation(
         **{"source": "a[b].npz", "n": 10000, "num_classes": 10, "metrics": metrics, "calibration": calibration, "ood": ood, **changes}
     )
@@ -57,10 +41,7 @@ def test_evaluation_table_fits_80_columns_with_the_widest_numbers():
 
 
 def test_what_was_not_computed_is_left_out_and_what_failed_is_shown():
-    metrics = {
-        **dict.fromkeys(METRICS),
-        "nll": {**WIDEST, "value": float("inf"), "low": None, "floor": None, "p_value": None, "verdict": None},
-    }
+    metrics = {**dict.fromkeys(METRICS), "nll": Estimate(float("inf"))}
     text = to_text(evaluation_table(evaluation(metrics=metrics, calibration=None, ood={}, failed=("nll>1",))), width=80)
     assert "inf" in text
     assert "ECE" not in text
@@ -70,13 +51,13 @@ def test_what_was_not_computed_is_left_out_and_what_failed_is_shown():
 
 @pytest.mark.parametrize("metric", ["ece", "accuracy", "nll"])
 def test_comparison_table_fits_80_columns(metric):
-    difference = {"value": -1.0, "low": -1.0, "high": -1.0, "p_value": 1e-9, "p_holm": 1e-9, "test": "", "verdict": "no difference shown"}
+    difference = Difference(-1.0, -1.0, -1.0, 1e-9, 1e-9, verdict="no difference shown")
     keys = dict.fromkeys((metric, "accuracy"))
     models = {
-        "runs/0123456789ab": {key: {**WIDEST, "difference": None} for key in keys},
-        "runs/ba9876543210": {key: {**WIDEST, "difference": difference} for key in keys},
+        "runs/0123456789ab": {key: Compared(WIDEST) for key in keys},
+        "runs/ba9876543210": {key: Compared(WIDEST, difference) for key in keys},
     }
-    text = fits(to_text(comparison_table(ComparisonReport(metric, "runs/0123456789ab", 10000, 10, models)), width=80))
+    text = fits(to_text(comparison_table(Comparison(metric, "runs/0123456789ab", 10000, 10, models)), width=80))
     flat = "".join(text.split())
     assert ("-1.0000to-1.0000" if metric == "nll" else "-100.00to-100.00") in flat
     assert "<0.001" in text
@@ -84,8 +65,8 @@ def test_comparison_table_fits_80_columns(metric):
 
 def test_demo_table_fits_80_columns_and_counts_seeds():
     def seeds(*verdicts):
-        entries = [{key: {**WIDEST, "verdict": verdict} for key in METRICS} for verdict in verdicts]
-        return [Evaluation("a", 1, 2, entry, {"metrics": entry}) for entry in entries]
+        found = [dict.fromkeys(METRICS, replace(WIDEST, verdict=verdict)) for verdict in verdicts]
+        return [Evaluation("a", 1, 2, each, Calibration("temperature", "nll", {}, True, "val", 1, False, "", each)) for each in found]
 
     bad, good = "miscalibrated", "not distinguishable from calibrated"
     text = fits(

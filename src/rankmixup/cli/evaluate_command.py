@@ -13,7 +13,6 @@ from rankmixup.cli.sources import (
     Metrics,
     OptionalPath,
     UnknownOptions,
-    flag_shared_classes,
     open_source,
     read_ood,
     spoken_warnings,
@@ -82,8 +81,8 @@ def run(argv: list[str]) -> int:
             num_bins=options.num_bins,
             replicates=options.replicates,
             seed=options.seed,
+            shared_classes={name: samples.shared_classes for name, samples in unknown.items()},
         )
-    flag_shared_classes(evaluation.ood, unknown)
     evaluation = with_failures(evaluation, conditions)
     outputs: list[tuple[Literal["html", "latex", "csv"], Path | None]] = [
         ("html", options.html),

@@ -8,7 +8,7 @@ import tyro
 
 from rankmixup.cli.output import console
 from rankmixup.cli.parsing import parse
-from rankmixup.cli.sources import UnknownOptions, flag_shared_classes, open_source, read_ood
+from rankmixup.cli.sources import UnknownOptions, open_source, read_ood
 from rankmixup.errors import require
 
 
@@ -34,14 +34,14 @@ def run(argv: list[str]) -> int:
     require(len(options.ood) >= 1, "--ood must name at least one data set or file of scores, got none")
 
     from rankmixup.evaluation.detection import detect_all
-    from rankmixup.evaluation.evaluation import plain
+    from rankmixup.evaluation.results import plain
     from rankmixup.reports.tables import ood_table
 
     source = open_source(options.source, options)
     test, unknown = source.test, read_ood(options.ood, options, source.stored)
     scores = {name: samples.scores for name, samples in unknown.items()}
-    found = detect_all(test, scores, options.score, replicates=options.replicates, seed=options.seed)
-    flag_shared_classes(found, unknown)
+    shared = {name: samples.shared_classes for name, samples in unknown.items()}
+    found = detect_all(test, scores, options.score, replicates=options.replicates, seed=options.seed, shared_classes=shared)
     if options.json:
         head = {"schema": 1, "source": source.name, "n": len(test), "num_classes": test.scores.shape[1]}
         print(json.dumps({**head, "ood": plain(found)}, allow_nan=False))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -164,13 +164,6 @@ def read_ood(arguments: Sequence[str], options: "UnknownOptions", stored: "Store
         else:
             found[name] = predict_unknown(stored, source, name, data_root=options.data_root, download=options.download)
     return found
-
-
-def flag_shared_classes(found: dict[str, dict[str, Any]], unknown: "dict[str, UnknownSamples]") -> None:
-    """Say with what was found about a set which of its classes are known ones."""
-    for name, samples in unknown.items():
-        if samples.shared_classes:
-            found[name]["shared_classes"] = list(samples.shared_classes)
 
 
 def _data_source(text: str) -> "DataSource | None":

@@ -1,25 +1,29 @@
 """Evaluation: scores and their files, every metric with its interval and noise floor, comparison of models, OOD detection."""
 
-from rankmixup.evaluation.comparison import ComparisonReport, compare_scores
-from rankmixup.evaluation.evaluation import Evaluation, evaluate, evaluate_scores
-from rankmixup.evaluation.noise_floor import NoiseFloor, ece_noise_floor
+from rankmixup.evaluation.comparison import compare, compare_scores, paired_comparison
+from rankmixup.evaluation.evaluation import evaluate, evaluate_scores
+from rankmixup.evaluation.noise_floor import ece_noise_floor
 from rankmixup.evaluation.registry import METRICS, Metric
+from rankmixup.evaluation.results import Calibration, Compared, Comparison, Detection, Difference, Estimate, Evaluation, NoiseFloor
 from rankmixup.evaluation.scores import Scores
-from rankmixup.evaluation.significance import Comparison, Interval, holm, mcnemar, over_seeds, paired_comparison
+from rankmixup.evaluation.significance import holm, mcnemar, over_seeds
 from rankmixup.evaluation.suite import all_metrics
-from rankmixup.evaluation.uncertainty import Uncertain, metric_uncertainty
+from rankmixup.evaluation.uncertainty import metric_uncertainty
 
 __all__ = [
     "METRICS",
+    "Calibration",
+    "Compared",
     "Comparison",
-    "ComparisonReport",
+    "Detection",
+    "Difference",
+    "Estimate",
     "Evaluation",
-    "Interval",
     "Metric",
     "NoiseFloor",
     "Scores",
-    "Uncertain",
     "all_metrics",
+    "compare",
     "compare_scores",
     "ece_noise_floor",
     "evaluate",

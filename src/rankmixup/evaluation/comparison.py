@@ -1,37 +1,62 @@
-"""Several models on one test set: is a difference to the baseline more than chance?"""
+"""Several models on one test set: do they differ from the baseline by more than sampling noise?"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from math import erfc, isfinite, sqrt
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from rankmixup import random
-from rankmixup.errors import InvalidInput, require, unknown_name
-from rankmixup.evaluation.evaluation import metric_entries, plain
+from rankmixup.errors import InvalidInput, require, shown, unknown_name
+from rankmixup.evaluation.evaluation import Array, as_scores, estimate_metrics
 from rankmixup.evaluation.registry import METRICS
+from rankmixup.evaluation.replicates import Bootstrap, Samples, bootstrap, ranked_values, read_samples
+from rankmixup.evaluation.resampling import bootstrap_weights
+from rankmixup.evaluation.results import Compared, Comparison, Difference, percentiles
 from rankmixup.evaluation.scores import Scores
-from rankmixup.evaluation.uncertainty import holm, mcnemar, paired_comparison
+from rankmixup.evaluation.significance import holm, mcnemar
+from rankmixup.evaluation.statistics import GAP_KEYS, bin_statistics, gap_floor, gap_interval
 from rankmixup.metrics.inputs import top_label
 
-__all__ = ["ComparisonReport", "compare_scores"]
+__all__ = ["compare", "compare_scores", "paired_comparison"]
 
 
-@dataclass(frozen=True)
-class ComparisonReport:
-    """Values of each model and their differences to the baseline, for one metric and for accuracy. Fractions."""
+def compare(
+    models: Mapping[str, Array],
+    target: Array,
+    *,
+    from_logits: bool = True,
+    baseline: str | None = None,
+    metric: str = "ece",
+    num_bins: int = 15,
+    replicates: int = 1000,
+    seed: int = 0,
+) -> Comparison:
+    """Compare models on the same samples by `metric` (paired bootstrap) and by accuracy (McNemar's test).
 
-    metric: str
-    baseline: str
-    n: int
-    num_classes: int
-    models: dict[str, dict[str, dict[str, Any]]]
-    """Model to metric key to value, low, high, floor, p_value, verdict and `difference` (None for the baseline).
+    Args:
+        models: Scores `[N, K]` by name of the model, as tensors, arrays or lists.
+        target: Class indices `[N]`.
+        from_logits: Whether the scores are logits; probabilities otherwise.
+        baseline: The model that all others are compared with; the first unless given.
+        metric: A key of `METRICS`.
+        num_bins: Bins of binned metrics.
+        replicates: Resamples behind each interval and p-value.
+        seed: Seed of the resampling.
 
-    A difference has value, low, high, p_value, p_holm (corrected over all differences here), test and verdict.
+    Returns:
+        Estimates of each model and differences to the baseline, with p-values corrected by Holm's method.
+
+    >>> logits = [[1.0, -1.0], [-2.0, 2.0], [-3.0, 3.0], [4.0, -4.0]]
+    >>> found = compare({"good": logits, "bad": [row[::-1] for row in logits]}, [0, 1, 1, 0], replicates=10)
+    >>> found.models["bad"]["accuracy"].difference.value
+    -1.0
     """
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON that `rankmixup compare --json` prints."""
-        return {"schema": 1, **plain(vars(self))}
+    require(isinstance(models, Mapping), f"models must name scores, as in {{'a': logits_a, 'b': logits_b}}, got {shown(models)}")
+    scores = {name: as_scores(each, target, from_logits) for name, each in models.items()}
+    return compare_scores(scores, baseline=baseline, metric=metric, num_bins=num_bins, replicates=replicates, seed=seed)
 
 
 def compare_scores(
@@ -42,70 +67,124 @@ def compare_scores(
     num_bins: int = 15,
     replicates: int = 1000,
     seed: int = 0,
-) -> ComparisonReport:
-    """Compare models by `metric` (paired bootstrap) and by accuracy (McNemar's test), p-values corrected by Holm.
-
-    All must be scores of the same samples in the same order. The baseline is the first unless named.
-
-    >>> import torch
-    >>> labels = torch.tensor([0, 1, 1, 0])
-    >>> good, bad = (Scores(sign * torch.tensor([[1.0, -1], [-2, 2], [-3, 3], [4, -4]]), labels) for sign in (1, -1))
-    >>> report = compare_scores({"good": good, "bad": bad}, replicates=10)
-    >>> report.models["bad"]["accuracy"]["difference"]["value"]
-    -1.0
-    """
+) -> Comparison:
+    """As `compare`, for `Scores`, each of which has its labels and may be logits or probabilities."""
     require(len(models) >= 2, f"a comparison must have at least two models, got {len(models)}")
-    require(replicates >= 1, f"replicates must be at least 1, got {replicates}")
     if metric not in METRICS:
         raise unknown_name("metric", metric, METRICS)
     baseline = next(iter(models)) if baseline is None else baseline
     if baseline not in models:
         raise unknown_name("baseline", baseline, models)
-    for name, scores in models.items():
-        _require_same_samples(baseline, models[baseline], name, scores)
-    keys = list(dict.fromkeys((metric, "accuracy")))
-    found = {}
-    for name, scores in models.items():
-        entries = metric_entries(scores, num_bins=num_bins, replicates=replicates, seed=seed)
-        if entries[metric] is None:
-            raise InvalidInput(f"metric must be one that {name} has, it has no {metric}")
-        found[name] = {key: {**(entries[key] or {}), "difference": None} for key in keys}
-    others = [name for name in models if name != baseline]
-    for name in others:
-        for key in keys:
-            rng = random.stream(seed, "comparison", key)
-            found[name][key]["difference"] = _difference(models[name], models[baseline], key, num_bins, replicates, rng)
-    differences = [(key, found[name][key]["difference"]) for name in others for key in keys]
-    for (key, difference), adjusted in zip(differences, holm([each["p_value"] for _, each in differences]), strict=True):
-        difference |= {"p_holm": adjusted, "verdict": _verdict(key, difference["value"], adjusted)}
     first = models[baseline]
-    return ComparisonReport(metric, baseline, len(first), first.scores.shape[1], found)
+    for name, scores in models.items():
+        _require_same_samples(baseline, first, name, scores)
+    keys = list(dict.fromkeys((metric, "accuracy")))
+    found: dict[str, dict[str, Compared]] = {}
+    for name, scores in models.items():
+        estimates = estimate_metrics(scores, num_bins=num_bins, replicates=replicates, seed=seed)
+        if estimates[metric] is None:
+            raise InvalidInput(f"metric must be one that {name} has, it has no {metric}")
+        found[name] = {key: Compared(estimate) for key in keys if (estimate := estimates[key]) is not None}
+    places = [(name, key) for name in models if name != baseline for key in keys]
+    differences = [
+        _difference(models[name], first, key, num_bins, replicates, random.stream(seed, "comparison", key)) for name, key in places
+    ]
+    corrected = holm([difference.p_value for difference in differences])
+    for (name, key), difference, p_holm in zip(places, differences, corrected, strict=True):
+        difference = replace(difference, p_holm=p_holm, verdict=_verdict(key, difference.value, p_holm))
+        found[name][key] = replace(found[name][key], difference=difference)
+    return Comparison(metric, baseline, len(first), first.scores.shape[1], found)
 
 
 def _require_same_samples(baseline: str, first: Scores, name: str, scores: Scores) -> None:
     require(len(scores) == len(first), f"{name} and {baseline} must be scores of the same samples, got {len(scores)} and {len(first)}")
-    differ = (scores.labels != first.labels).nonzero()
-    require(
-        len(differ) == 0,
-        f"{name} and {baseline} must have the same labels in the same order, {len(differ)} of {len(first)} differ",
-    )
+    differ = int((scores.labels != first.labels).sum())
+    require(differ == 0, f"{name} and {baseline} must have the same labels in the same order, {differ} of {len(first)} differ")
     classes = scores.scores.shape[1], first.scores.shape[1]
     require(classes[0] == classes[1], f"{name} and {baseline} must have the same number of classes, got {classes[0]} and {classes[1]}")
 
 
-def _difference(model: Scores, baseline: Scores, key: str, num_bins: int, replicates: int, rng: Any) -> dict[str, Any]:
+def _difference(model: Scores, baseline: Scores, key: str, num_bins: int, replicates: int, rng: torch.Generator) -> Difference:
     same_kind = model.from_logits == baseline.from_logits
     first, second = (each.scores if same_kind else each.probs for each in (model, baseline))
     from_logits = same_kind and model.from_logits
     paired = paired_comparison(first, second, model.labels, key, from_logits=from_logits, num_bins=num_bins, replicates=replicates, rng=rng)
-    p_value, test = paired.p_value, "paired bootstrap"
-    if key == "accuracy":
-        correct = [top_label(scores, model.labels, from_logits=from_logits)[1].bool() for scores in (first, second)]
-        p_value, test = mcnemar(*correct), "McNemar"
-    return {"value": paired.difference, "low": paired.low, "high": paired.high, "p_value": p_value, "test": test}
+    if key != "accuracy":
+        return paired
+    correct = [top_label(scores, model.labels, from_logits=from_logits)[1].bool() for scores in (first, second)]
+    return replace(paired, p_value=mcnemar(*correct), test="McNemar")
 
 
 def _verdict(key: str, difference: float, p_value: float) -> str:
     if p_value >= 0.05:
         return "no difference shown"
     return "better" if METRICS[key].better(difference, 0.0) else "worse"
+
+
+_MEANS = ("accuracy", "top5_accuracy", "nll", "brier")
+_RANKED = ("aurc", "eaurc", "auroc_correct")
+
+
+def paired_comparison(
+    logits_a: Float[Tensor, "N K"],
+    logits_b: Float[Tensor, "N J"],
+    target: Int[Tensor, " N"],
+    key: str = "ece",
+    *,
+    from_logits: bool = True,
+    num_bins: int = 15,
+    replicates: int = 1000,
+    rng: torch.Generator,
+) -> Difference:
+    """Difference of a metric between two models on the same samples, with its 95 % interval and p-value.
+
+    Samples are resampled jointly, so that what both models find easy or hard cancels. Means, AURC, E-AURC and AUROC have the percentile
+    interval of the difference. Errors of calibration are biased, each by its own amount: their two intervals by test
+    inversion are combined (Zou and Donner's MOVER), with the correlation of the joint replicates. That interval lies around the
+    difference of the values without bias, of which `difference`, that of the plain values, may be off.
+    """
+    keys = (*_MEANS, *GAP_KEYS, *_RANKED)
+    require(isinstance(key, str) and key in keys, f"key must be one of {', '.join(keys)}, got {shown(key)}")
+    models = [read_samples(logits, target, num_bins=num_bins, from_logits=from_logits) for logits in (logits_a, logits_b)]
+    require(key != "top5_accuracy" or all(key in samples.means for samples in models), "top5_accuracy needs at least 5 classes")
+    if key in GAP_KEYS:
+        return _combined(key, models, bootstrap(models, replicates, rng, ranked=False), replicates, rng)
+    difference, replicated = (_mean_differences if key in _MEANS else _ranked_differences)(key, models, replicates, rng)
+    replicated = replicated[replicated.isfinite()]
+    require(len(replicated) > 0 and isfinite(difference), f"{key} of these predictions must be a finite number, which it is not")
+    beyond = min(int((replicated <= 0).sum()), int((replicated >= 0).sum()))
+    return Difference(difference, *percentiles(replicated), min(1.0, 2 * (1 + beyond) / (1 + len(replicated))))
+
+
+def _mean_differences(key: str, models: list[Samples], replicates: int, rng: torch.Generator) -> tuple[float, Tensor]:
+    """Of each sample first, so that what two models share cancels to exactly 0."""
+    columns = [samples.means[key].double() for samples in models]
+    a, b = (torch.empty_like(column).index_copy_(0, samples.order.long(), column) for column, samples in zip(columns, models, strict=True))
+    mean = (a - b).mean()
+    deviation = (a - b - mean).float()
+    draws = [weights @ deviation for weights in bootstrap_weights(len(deviation), replicates, rng)]
+    return mean.item(), mean + torch.cat(draws).double() / len(deviation)
+
+
+def _ranked_differences(key: str, models: list[Samples], replicates: int, rng: torch.Generator) -> tuple[float, Tensor]:
+    every = torch.ones(1, len(models[0]))
+    value_a, value_b = (ranked_values(every, samples)[key].item() for samples in models)
+    a, b = bootstrap(models, replicates, rng)
+    return value_a - value_b, a.ranked[key] - b.ranked[key]
+
+
+def _combined(key: str, models: list[Samples], draws: list[Bootstrap], replicates: int, rng: torch.Generator) -> Difference:
+    a, b = (gap_interval(samples, key, draw, gap_floor(samples, key, replicates, rng)) for samples, draw in zip(models, draws, strict=True))
+    values = [bin_statistics(samples)[key](draw.mass if key == "aece" else draw.width) for samples, draw in zip(models, draws, strict=True)]
+    correlation = torch.corrcoef(torch.stack(values))[0, 1].nan_to_num().item()
+    centre = a.centre - b.centre
+
+    def margin(of_a: float, of_b: float) -> float:
+        return sqrt(max(of_a**2 + of_b**2 - 2 * correlation * of_a * of_b, 0.0))
+
+    below, above = margin(a.centre - a.low, b.high - b.centre), margin(a.high - a.centre, b.centre - b.low)
+    towards_zero = below if centre > 0 else above
+    # 1.96 standard errors fit into the side of the interval that looks towards 0.
+    p_value = erfc(1.96 * abs(centre) / towards_zero / sqrt(2)) if towards_zero > 0 else float(centre == 0)
+    difference = a.value - b.value
+    return Difference(difference, max(centre - below, -1.0), min(centre + above, 1.0), p_value)

@@ -2,13 +2,13 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from rankmixup.errors import InvalidInput, require, unknown_name
-from rankmixup.evaluation.evaluation import Evaluation
 from rankmixup.evaluation.registry import DETECTION_METRICS, METRICS, metric_named
+from rankmixup.evaluation.results import Estimate, Evaluation
 
 __all__ = ["Condition", "with_failures"]
 
@@ -59,23 +59,24 @@ class Condition:
 
     def holds(self, evaluation: Evaluation) -> bool:
         """Whether the evaluation meets it; refused where there is no such number, which must not pass for a good one."""
-        value = (self._metrics(evaluation)[self.key] or {}).get(self.end)
+        estimate = self._metrics(evaluation).get(self.key)
+        value = None if estimate is None else getattr(estimate, self.end)
         if value is None or math.isnan(value):
             raise InvalidInput(f"condition {self.text!r} must be about a number that these scores have; {self.key} has no {self.end} here")
         return value > self.bound if self.sign == ">" else value < self.bound
 
-    def _metrics(self, evaluation: Evaluation) -> dict[str, Any]:
+    def _metrics(self, evaluation: Evaluation) -> Mapping[str, Estimate | None]:
         if not self.of:
             return evaluation.metrics
         if self.of == "calibrated":
             if evaluation.calibration is None:
                 raise InvalidInput(f"condition {self.text!r} must go with scores to calibrate on (--calibrate-on), got none")
-            return evaluation.calibration["metrics"]
+            return evaluation.calibration.metrics
         name = self.of.removeprefix("ood.")
         require(len(evaluation.ood) > 0, f"condition {self.text!r} must go with out-of-distribution samples (--ood), got none")
         if name not in evaluation.ood:
             raise unknown_name("OOD set", name, evaluation.ood)
-        return evaluation.ood[name]["metrics"]
+        return evaluation.ood[name].metrics
 
 
 def _check_bound(text: str, key: str, sign: str, bound: float, percent: bool) -> None:

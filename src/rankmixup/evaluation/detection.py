@@ -1,7 +1,6 @@
-"""How well a score tells samples of no known class from test samples, with bootstrap intervals."""
+"""How well a score separates out-of-distribution samples from test samples, with bootstrap intervals."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import torch
 from jaxtyping import Float
@@ -9,37 +8,43 @@ from torch import Tensor
 
 from rankmixup import random
 from rankmixup.errors import require
+from rankmixup.evaluation.results import Detection, Estimate, percentiles
 from rankmixup.evaluation.scores import Scores
 from rankmixup.metrics.ood import FPR95_RULE, OODKind, ood_detection, ood_scores
 
-__all__ = ["FPR95_RULE", "detect_all", "ood_bootstrap", "ood_entries"]
+__all__ = ["FPR95_RULE", "detect", "detect_all", "ood_bootstrap"]
 
 _CHUNK = 4_000_000
 """Numbers that a chunk of replicates may hold."""
 
 
-def detect_all(known: Scores, unknown: Mapping[str, Scores], score: OODKind, *, replicates: int, seed: int) -> dict[str, dict[str, Any]]:
-    """`ood_entries` of each named set."""
+def detect_all(
+    known: Scores,
+    unknown: Mapping[str, Scores],
+    score: OODKind,
+    *,
+    replicates: int,
+    seed: int,
+    shared_classes: Mapping[str, Sequence[str]] | None = None,
+) -> dict[str, Detection]:
+    """`detect` for each named set; `shared_classes` are those of a set that the model was trained on."""
     classes = known.scores.shape[1]
     for name, scores in unknown.items():
         others = scores.scores.shape[1]
         require(others == classes, f"{name} and the test scores must have the same number of classes, got {others} and {classes}")
-    return {
-        name: ood_entries(known, scores, score, replicates=replicates, rng=random.stream(seed, "ood", name))
-        for name, scores in unknown.items()
-    }
+    found = {}
+    for name, scores in unknown.items():
+        metrics = detect(known, scores, score, replicates=replicates, rng=random.stream(seed, "ood", name))
+        found[name] = Detection(len(scores), score, metrics, tuple((shared_classes or {}).get(name, ())))
+    return found
 
 
-def ood_entries(known: Scores, unknown: Scores, score: OODKind, *, replicates: int, rng: torch.Generator) -> dict[str, Any]:
-    """What an evaluation says about one set of out-of-distribution samples: `n`, `score` and `metrics`."""
+def detect(known: Scores, unknown: Scores, score: OODKind, *, replicates: int, rng: torch.Generator) -> dict[str, Estimate]:
+    """Metrics of the separation of unknown samples from known ones."""
     inside, outside = (ood_scores(scores.scores, score, from_logits=scores.from_logits) for scores in (known, unknown))
     values = ood_detection(inside, outside)
     draws = ood_bootstrap(inside, outside, replicates, rng)
-    metrics = {}
-    for key, value in values.items():
-        low, high = draws[key].quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
-        metrics[key] = {"value": float(value), "low": low, "high": high}
-    return {"n": len(unknown), "score": score, "metrics": metrics}
+    return {key: Estimate(float(value), *percentiles(draws[key])) for key, value in values.items()}
 
 
 def ood_bootstrap(

@@ -1,7 +1,6 @@
 """What a calibration error shows by chance: the noise floor, by consistency resampling."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -9,20 +8,11 @@ from torch import Tensor
 
 from rankmixup.errors import require, require_number
 from rankmixup.evaluation.resampling import BLOCK, Cuts, calibrated_draws, check_replicates, cumulative, equal_width
+from rankmixup.evaluation.results import NoiseFloor, percentiles
 from rankmixup.metrics.calibration import bin_index
 from rankmixup.ops import as_tensor, check_unit
 
 __all__ = ["NoiseFloor", "calibrated_gaps", "classwise_noise_floor", "ece_noise_floor", "noise_floor"]
-
-
-class NoiseFloor(NamedTuple):
-    """What a metric shows by chance for a perfectly calibrated model with these very confidences."""
-
-    mean: float
-    low: float
-    high: float
-    p_value: float
-    """Probability that a perfectly calibrated model shows at least the observed value."""
 
 
 def noise_floor(values: Float[Tensor, " R"], observed: float) -> NoiseFloor:
@@ -31,11 +21,10 @@ def noise_floor(values: Float[Tensor, " R"], observed: float) -> NoiseFloor:
     >>> noise_floor(torch.tensor([0.01, 0.02, 0.03], dtype=torch.float64), 0.03)
     NoiseFloor(mean=0.02, low=0.0105, high=0.0295, p_value=0.5)
     """
-    low, high = values.quantile(torch.tensor([0.025, 0.975], dtype=values.dtype)).tolist()
     # Counting the observation itself keeps the p-value above 0, as a Monte Carlo test must. The tolerance is far above
     # rounding and far below one sample in a million: the observed value and its replicates are summed in different orders.
     p_value = (1 + int((values >= observed - 1e-9).sum())) / (1 + len(values))
-    return NoiseFloor(values.mean().item(), low, high, p_value)
+    return NoiseFloor(values.mean().item(), *percentiles(values), p_value)
 
 
 def ece_noise_floor(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rankmixup import random
 from rankmixup.errors import require
-from rankmixup.evaluation.uncertainty import over_seeds
+from rankmixup.evaluation.significance import over_seeds
 
 __all__ = ["Direction", "ordered_direction", "paired_direction"]
 
@@ -53,7 +53,7 @@ def paired_direction(differences: Sequence[float]) -> Direction:
     """
     require(len(differences) > 0, "differences must hold at least one pair, got none")
     values = np.asarray(differences, dtype=np.float64)
-    mean, low, high = over_seeds(list(differences))
+    mean = over_seeds(list(differences))
     sums = _flipped_sums(values)
     # Sums of the same numbers in another order differ by rounding.
     slack = 1e-12 * np.abs(values).sum()
@@ -63,8 +63,8 @@ def paired_direction(differences: Sequence[float]) -> Direction:
     if error > slack:  # differences that are all the same have no t statistic
         from scipy.stats import t
 
-        p_for, p_against = (float(t.sf(sign * mean / error, len(values) - 1)) for sign in (1, -1))
-    return Direction("difference", mean, low, high, len(values), p_for, p_against, exact_for, exact_against)
+        p_for, p_against = (float(t.sf(sign * mean.value / error, len(values) - 1)) for sign in (1, -1))
+    return Direction("difference", mean.value, mean.low, mean.high, len(values), p_for, p_against, exact_for, exact_against)
 
 
 def _flipped_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,7 +1,6 @@
 """How far a metric can be believed: interval, noise floor, p-value and verdict for every metric of one set of scores."""
 
-from math import sqrt
-from typing import NamedTuple
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Int
@@ -10,46 +9,20 @@ from torch import Tensor
 from rankmixup.errors import require
 from rankmixup.evaluation.error_floors import error_floors
 from rankmixup.evaluation.intervals import scaled_interval
-from rankmixup.evaluation.noise_floor import NoiseFloor, classwise_noise_floor, ece_noise_floor, noise_floor
+from rankmixup.evaluation.noise_floor import classwise_noise_floor, ece_noise_floor, noise_floor
 from rankmixup.evaluation.replicates import Bootstrap, Samples, bootstrap, read_samples, sorted_samples
-from rankmixup.evaluation.significance import Comparison, Interval, holm, mcnemar, over_seeds, paired_comparison
+from rankmixup.evaluation.results import Estimate, NoiseFloor, percentiles, wilson_interval
 from rankmixup.evaluation.statistics import GAP_KEYS, gap_interval
 from rankmixup.evaluation.suite import values_of
 from rankmixup.metrics.calibration import bin_top_label
 from rankmixup.metrics.inputs import checked_rows
 
-__all__ = [
-    "CALIBRATED",
-    "MISCALIBRATED",
-    "Comparison",
-    "Interval",
-    "NoiseFloor",
-    "Uncertain",
-    "ece_noise_floor",
-    "ece_uncertainty",
-    "holm",
-    "mcnemar",
-    "metric_uncertainty",
-    "over_seeds",
-    "paired_comparison",
-]
+__all__ = ["CALIBRATED", "MISCALIBRATED", "ece_uncertainty", "metric_uncertainty"]
 
 CALIBRATED = "not distinguishable from calibrated"
 MISCALIBRATED = "miscalibrated"
 FEW = 30
 """A maximum that a bin of fewer samples decides is no evidence of calibration: that accuracy's standard error is up to 0.09."""
-
-
-class Uncertain(NamedTuple):
-    """A metric, its 95 % interval and, for an error of calibration, what calibrated models show."""
-
-    value: float
-    low: float | None
-    high: float | None
-    floor: NoiseFloor | None
-    p_value: float | None
-    """Of "this model is calibrated"."""
-    verdict: str | None
 
 
 def metric_uncertainty(
@@ -60,7 +33,7 @@ def metric_uncertainty(
     num_bins: int = 15,
     replicates: int = 1000,
     rng: torch.Generator,
-) -> dict[str, Uncertain]:
+) -> dict[str, Estimate]:
     """Every metric that is defined, with what is known of its uncertainty.
 
     Accuracies have Wilson's intervals; NLL, Brier, AURC, E-AURC and AUROC have percentile bootstrap intervals. ECE, its L2 and
@@ -82,14 +55,15 @@ def metric_uncertainty(
     for key, scale in (("classwise_ece", logits.shape[1]), ("classwise_ece_sum", 1)):
         if (value := values[key]) is not None:
             floors[key] = noise_floor(classwise / scale, value)
-    ends = {key: _wilson(column) if key.endswith("accuracy") else _percentiles(draws.means[key]) for key, column in samples.means.items()}
+    ends: dict[str, tuple[float | None, float | None]] = {key: _percentile_interval(draw) for key, draw in draws.means.items()}
+    ends |= {key: wilson_interval(values[key] or 0.0, len(samples)) for key in draws.means if key.endswith("accuracy")}
     if not samples.unanimous:
-        ends |= {key: _percentiles(draw) for key, draw in draws.ranked.items()} | _error_intervals(samples, draws, floors, values)
-    found = {key: _uncertain(value, *ends.get(key, (None, None)), floors.get(key)) for key, value in values.items() if value is not None}
+        ends |= {key: _percentile_interval(draw) for key, draw in draws.ranked.items()} | _error_intervals(samples, draws, floors, values)
+    found = {key: _estimate(value, *ends.get(key, (None, None)), floors.get(key)) for key, value in values.items() if value is not None}
     count = samples.width.start.diff()
     deciding = int(count[(samples.gaps(samples.width).abs() / count.clamp(min=1)).argmax()])
     if found["mce"].verdict == CALIBRATED and deciding < FEW:
-        found["mce"] = found["mce"]._replace(verdict=f"rests on a bin of {deciding} sample{'s' if deciding > 1 else ''}")
+        found["mce"] = replace(found["mce"], verdict=f"rests on a bin of {deciding} sample{'s' if deciding > 1 else ''}")
     return found
 
 
@@ -100,7 +74,7 @@ def ece_uncertainty(
     num_bins: int = 15,
     replicates: int = 1000,
     rng: torch.Generator,
-) -> Uncertain:
+) -> Estimate:
     """ECE alone, from confidences and correctness (1.0 or 0.0), with its interval by test inversion, floor and p-value.
 
     There is no interval where all predictions are right or all wrong.
@@ -118,31 +92,23 @@ def ece_uncertainty(
     (draws,) = bootstrap([samples], replicates, rng, ranked=False)
     floor = ece_noise_floor(confidence, value, rng, num_bins=num_bins, replicates=replicates)
     if samples.unanimous:
-        return _uncertain(value, None, None, floor)
+        return _estimate(value, None, None, floor)
     interval = gap_interval(samples, "ece", draws, floor)
-    return _uncertain(value, interval.low, interval.high, floor)
+    return _estimate(value, interval.low, interval.high, floor)
 
 
-def _uncertain(value: float, low: float | None, high: float | None, floor: NoiseFloor | None) -> Uncertain:
+def _estimate(value: float, low: float | None, high: float | None, floor: NoiseFloor | None) -> Estimate:
     if floor is None:
-        return Uncertain(value, low, high, None, None, None)
-    return Uncertain(value, low, high, floor, floor.p_value, CALIBRATED if floor.p_value >= 0.05 else MISCALIBRATED)
+        return Estimate(value, low, high)
+    return Estimate(value, low, high, floor, floor.p_value, CALIBRATED if floor.p_value >= 0.05 else MISCALIBRATED)
 
 
-def _wilson(right: Tensor) -> tuple[float | None, float | None]:
-    """Wilson's interval of a share: unlike the bootstrap's it has a width where all are right or all wrong."""
-    size, share, z = len(right), right.double().mean().item(), 1.959964
-    centre, margin = share + z**2 / (2 * size), z * sqrt(share * (1 - share) / size + z**2 / (4 * size**2))
-    return max((centre - margin) / (1 + z**2 / size), 0.0), min((centre + margin) / (1 + z**2 / size), 1.0)
-
-
-def _percentiles(values: Tensor) -> tuple[float | None, float | None]:
-    """Central 95 % of the replicates; none where an NLL is infinite, as that of a probability of 0 is, or nothing varies."""
+def _percentile_interval(values: Tensor) -> tuple[float | None, float | None]:
+    """Of the replicates; none where an NLL is infinite, as that of a probability of 0 is, or nothing varies."""
     values = values[~values.isnan()]
     if len(values) == 0 or not values.isfinite().all() or values.min() == values.max():
         return None, None
-    low, high = values.quantile(torch.tensor([0.025, 0.975], dtype=values.dtype)).tolist()
-    return low, high
+    return percentiles(values)
 
 
 def _error_intervals(

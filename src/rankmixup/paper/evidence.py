@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from rankmixup.evaluation import holm
 from rankmixup.evaluation.trend import Direction, ordered_direction, paired_direction
-from rankmixup.evaluation.uncertainty import holm
 from rankmixup.experiments.grid import Cell
 from rankmixup.paper.claims import AFTER_TS, CLAIMS, Claim, Pair, Trend
 from rankmixup.paper.experiment import Experiment

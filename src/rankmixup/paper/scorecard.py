@@ -17,9 +17,9 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Literal
 
+from rankmixup.evaluation import over_seeds
 from rankmixup.evaluation.registry import metric_named
 from rankmixup.evaluation.trend import Direction
-from rankmixup.evaluation.uncertainty import over_seeds
 from rankmixup.experiments.grid import Cell
 from rankmixup.paper.deviations import known_deviations
 from rankmixup.paper.evidence import Evidence, Finding, weigh_claims
@@ -215,7 +215,8 @@ def over_runs(measured: Sequence[Measured]) -> Estimate:
     Estimate(value=0.1, low=0.07, high=0.14, floor=0.01, seeds=(0.1,))
     """
     values = [each.value for each in measured]
-    mean, low, high = over_seeds(values)
+    over = over_seeds(values)
+    mean, low, high = over.value, over.low, over.high
     between = 0.0 if low is None or high is None else (high - low) / 2
     below = [each.value - each.low for each in measured if each.low is not None]
     above = [each.high - each.value for each in measured if each.high is not None]

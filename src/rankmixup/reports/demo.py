@@ -5,9 +5,10 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from rankmixup.evaluation import Estimate, Evaluation, evaluate_scores, over_seeds
 from rankmixup.evaluation.diagrams import lambda_curve, reliability
-from rankmixup.evaluation.evaluation import Evaluation, Metrics, evaluate_scores
-from rankmixup.evaluation.uncertainty import MISCALIBRATED, over_seeds
+from rankmixup.evaluation.results import Metrics
+from rankmixup.evaluation.uncertainty import MISCALIBRATED
 from rankmixup.reports.figures import confidence_by_lambda_figure, reliability_figure, save_figure
 from rankmixup.reports.tables import plain_table
 from rankmixup.runs import StoredRun
@@ -40,25 +41,28 @@ def demo_table(evaluations: dict[str, list[Evaluation]]) -> RenderableType:
     table = plain_table("method", "accuracy", "ECE", "interval", "chance", "OE", "UE", "verdict")
     for name, runs in evaluations.items():
         table.add_row(name, *_cells([each.metrics for each in runs]))
-        table.add_row("  with T", *_cells([(each.calibration or {})["metrics"] for each in runs]), end_section=True)
+        table.add_row("  with T", *_cells([each.calibration.metrics for each in runs if each.calibration]), end_section=True)
     return Group(Text(title, style="bold"), table)
 
 
 def _cells(runs: list[Metrics]) -> list[str]:
-    def values(key: str) -> list[float]:
-        return [(metrics[key] or {})["value"] for metrics in runs]
+    def estimates(key: str) -> list[Estimate]:
+        return [estimate for metrics in runs if (estimate := metrics[key]) is not None]
 
-    eces = [metrics["ece"] or {} for metrics in runs]
+    def values(key: str) -> list[float]:
+        return [estimate.value for estimate in estimates(key)]
+
+    eces = estimates("ece")
     over = over_seeds(values("ece"))
     # One seed has no spread; what it has is the interval over its test samples.
-    low, high = (over.low, over.high) if over.low is not None and over.high is not None else (eces[0]["low"], eces[0]["high"])
-    beyond = sum(ece["verdict"] == MISCALIBRATED for ece in eces)
-    verdict = eces[0]["verdict"] if beyond in (0, len(runs)) else f"miscalibrated in {beyond} of {len(runs)} seeds"
+    ends = over if over.low is not None else eces[0]
+    beyond = sum(ece.verdict == MISCALIBRATED for ece in eces)
+    verdict = (eces[0].verdict or "") if beyond in (0, len(runs)) else f"miscalibrated in {beyond} of {len(runs)} seeds"
     return [
         _mean(values("accuracy")),
         _mean(values("ece")),
-        f"{100 * max(0.0, low):.1f} to {100 * high:.1f}",
-        _mean([ece["floor"]["mean"] for ece in eces]),
+        f"{100 * max(0.0, ends.low or 0.0):.1f} to {100 * (ends.high or 0.0):.1f}",
+        _mean([ece.floor.mean for ece in eces if ece.floor]),
         _mean(values("oe")),
         _mean(values("ue")),
         verdict,

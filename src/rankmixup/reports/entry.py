@@ -12,7 +12,7 @@ from rankmixup.evaluation import Scores
 from rankmixup.runs import StoredRun
 
 if TYPE_CHECKING:
-    from rankmixup.evaluation.evaluation import Evaluation
+    from rankmixup.evaluation import Evaluation
 
 __all__ = ["ReportEntry", "run_protocol"]
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rankmixup.errors import InvalidInput, require
-from rankmixup.evaluation.evaluation import Evaluation, FileKind, Metrics
-from rankmixup.evaluation.registry import METRICS, metric_named
+from rankmixup.evaluation.registry import metric_named
+from rankmixup.evaluation.results import Evaluation, FileKind, Metrics
 from rankmixup.files import write_atomic, write_json
 from rankmixup.reports.entry import ReportEntry, run_protocol
 from rankmixup.reports.export import Cell, DataTable, to_csv, to_latex, to_markdown
-from rankmixup.reports.tables import shown, shown_p_value, shown_range
+from rankmixup.reports.tables import estimate_cells
 from rankmixup.runs import StoredRun
 
 __all__ = ["write_evaluation", "write_page"]
@@ -61,49 +61,35 @@ def _entry(evaluation: Evaluation, run: StoredRun | None) -> ReportEntry:
     )
 
 
-def _stages(evaluation: Evaluation) -> list[tuple[str, Metrics]]:
+def _stages(evaluation: Evaluation) -> dict[str, Metrics]:
     """Metrics before and, if there was one, after calibration."""
     calibration = evaluation.calibration
-    return [("before", evaluation.metrics), *([(f"after {calibration['method']}", calibration["metrics"])] if calibration else [])]
+    return {"before": evaluation.metrics, **({f"after {calibration.method}": calibration.metrics} if calibration else {})}
 
 
 def _for_programs(evaluation: Evaluation) -> DataTable:
     """Fractions with all their digits."""
+    detected: dict[str, Metrics] = {f"ood {name} by {found.score}": dict(found.metrics) for name, found in evaluation.ood.items()}
     rows: list[list[Cell]] = []
-    for stage, metrics in _stages(evaluation):
-        for key in METRICS:
-            entry = metrics[key]
-            if entry is not None:
-                floor = entry["floor"] or {}
-                numbers = [entry[name] for name in ("value", "low", "high")] + [floor.get(name) for name in ("mean", "low", "high")]
-                rows.append([evaluation.source, stage, key, *numbers, entry["p_value"], entry["verdict"]])
-    for name, found in evaluation.ood.items():
-        rows += [
-            [evaluation.source, f"ood {name} by {found['score']}", key, entry["value"], entry["low"], entry["high"], *[None] * 5]
-            for key, entry in found["metrics"].items()
-        ]
+    for stage, metrics in (*_stages(evaluation).items(), *detected.items()):
+        for key, estimate in metrics.items():
+            if estimate is not None:
+                floor = list(estimate.floor[:3]) if estimate.floor else [None] * 3
+                numbers = [estimate.value, estimate.low, estimate.high, *floor, estimate.p_value]
+                rows.append([evaluation.source, stage, key, *numbers, estimate.verdict])
     columns = ["source", "stage", "metric", "value", "low", "high", "floor_mean", "floor_low", "floor_high", "p_value", "verdict"]
     return DataTable(columns, rows)
 
 
 def _for_people(evaluation: Evaluation) -> DataTable:
-    """Percent, but for NLL and Brier; a column of each kind before and after calibration."""
+    """Percent where the metric has that unit; a column of each kind before and after calibration."""
     stages = _stages(evaluation)
-    columns = ["metric, % but NLL and Brier"]
-    for stage, _ in stages:
+    keys = [key for key in evaluation.metrics if any(metrics.get(key) for metrics in stages.values())]
+    others = [metric_named(key).title for key in keys if metric_named(key).unit == ""]
+    columns = [f"metric, % but {', '.join(others[:-1])} and {others[-1]}" if len(others) > 1 else "metric, %"]
+    for stage in stages:
         columns += [f"{name}, {stage}" if len(stages) > 1 else name for name in ("value", "95 % interval", "by chance", "p", "verdict")]
-    rows: list[list[Cell]] = []
-    for key in METRICS:
-        row: list[Cell] = [metric_named(key).title]
-        for _, metrics in stages:
-            entry = metrics[key]
-            if entry is None:
-                row += [None] * 5
-            else:
-                numbers = (shown(key, entry["value"]), shown_range(key, entry), shown_range(key, entry["floor"]))
-                row += [*numbers, shown_p_value(entry["p_value"]), entry["verdict"]]
-        if any(cell is not None for cell in row[1:]):
-            rows.append(row)
+    rows = [[metric_named(key).title, *(cell for each in stages.values() for cell in estimate_cells(key, each.get(key)))] for key in keys]
     return DataTable(columns, rows)
 
 

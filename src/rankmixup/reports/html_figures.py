@@ -30,7 +30,7 @@ def entry_figures(entry: ReportEntry, prefix: str, num_bins: int = 15) -> list[F
     if entry.calibrated is not None:
         stages = {"before calibration": entry.scores, "after calibration": entry.calibrated}
     calibration = entry.evaluation.calibration
-    fitted = calibration["parameters"].get("temperature") if calibration else None
+    fitted = calibration.parameters.get("temperature") if calibration else None
     temperature = fitted if isinstance(fitted, float) else None
     drawn = [
         _card(
@@ -56,7 +56,7 @@ def entry_figures(entry: ReportEntry, prefix: str, num_bins: int = 15) -> list[F
         ),
     ]
     if entry.ood:
-        kinds = {found["score"] for found in entry.evaluation.ood.values()}
+        kinds = {found.score for found in entry.evaluation.ood.values()}
         densities = diagrams.score_densities(entry.scores, entry.ood, kinds.pop() if len(kinds) == 1 else "entropy")
         caption = "The larger the score, the less a sample is like the training data. The less the sets overlap, the better the detection."
         drawn.append(_card("Scores of unknown samples", f"{prefix}-ood", caption, figures.ood_figure(densities)))

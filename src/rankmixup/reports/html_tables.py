@@ -7,21 +7,19 @@ from typing import Any
 from rankmixup.config import flatten
 from rankmixup.evaluation.detection import FPR95_RULE
 from rankmixup.evaluation.diagrams import class_summaries, pooled_top_label
-from rankmixup.evaluation.registry import METRICS
+from rankmixup.evaluation.results import Calibration, Estimate, Metrics
 from rankmixup.reports.entry import ReportEntry
 from rankmixup.reports.export import Cell, DataTable
-from rankmixup.reports.tables import shown, shown_p_value, shown_range, titled
+from rankmixup.reports.tables import estimate_cells, shown, shown_p_value, shown_range, titled
 
 __all__ = ["Verdict", "class_table", "metrics_table", "ood_table", "overview_table", "protocol_table", "summary_table", "verdict"]
 
-Metrics = Mapping[str, Mapping[str, Any] | None]
 
-
-def _calibrator(calibration: Mapping[str, Any]) -> str:
+def _calibrator(calibration: Calibration) -> str:
     """What was fitted, in words."""
-    temperature = calibration["parameters"].get("temperature")
-    what = f"temperature scaling (T = {temperature:.3f}" if isinstance(temperature, float) else f"{calibration['method']} calibration ("
-    return f"{what}{', ' if what[-1] != '(' else ''}fitted on {calibration['fitted_on'] or 'held-out data'})"
+    temperature = calibration.parameters.get("temperature")
+    what = f"temperature scaling (T = {temperature:.3f}" if isinstance(temperature, float) else f"{calibration.method} calibration ("
+    return f"{what}{', ' if what[-1] != '(' else ''}fitted on {calibration.fitted_on or 'held-out data'})"
 
 
 @dataclass(frozen=True)
@@ -38,48 +36,46 @@ def verdict(entry: ReportEntry) -> Verdict:
     """The verdicts on ECE before and after calibration, and the numbers behind them."""
     confidence, correct = (values.mean().item() for values in pooled_top_label([entry.scores]))
     ece, calibration = entry.evaluation.metrics["ece"], entry.evaluation.calibration
-    after = calibration["metrics"]["ece"] if calibration else None
+    after = calibration.metrics["ece"] if calibration else None
     sentences = [f"Right in {100 * correct:.1f} % of {len(entry.scores):,} samples, at a mean confidence of {100 * confidence:.1f} %."]
     headline = ""
     if ece:
         leaning = "overconfident" if confidence > correct else "underconfident"
-        headline = f"{leaning}, {ece['verdict']}" if ece["verdict"] == "miscalibrated" else ece["verdict"] or ""
+        headline = f"{leaning}, {ece.verdict}" if ece.verdict == "miscalibrated" else ece.verdict or ""
         sentences.append(_ece_sentence("ECE", ece))
     if calibration and after:
-        headline += f"; after calibration {after['verdict']}" if after["verdict"] else ""
+        headline += f"; after calibration {after.verdict}" if after.verdict else ""
         sentences.append(_ece_sentence(f"After {_calibrator(calibration)}: ECE", after))
-        if not calibration["converged"]:
+        if not calibration.converged:
             sentences.append("That fit did not converge; do not rely on it.")
-        if calibration.get("same_data"):
+        if calibration.same_data:
             sentences.append("It was fitted and evaluated on the same data; on new data expect it to do worse.")
-    last = (after or ece or {}).get("verdict")
+    judged = after or ece
+    last = judged.verdict if judged else None
     # A line never breaks between a number and its unit.
     return Verdict(headline, tuple(each.replace(" %", "\u00a0%") for each in sentences), last != "miscalibrated" if last else None)
 
 
-def _ece_sentence(opening: str, ece: Mapping[str, Any]) -> str:
-    interval = f" (95 % interval {shown_range('ece', ece)})" if ece["low"] is not None else ""
-    sentence = f"{opening} {shown('ece', ece['value'])} %{interval}"
-    if not ece["floor"]:
+def _ece_sentence(opening: str, ece: Estimate) -> str:
+    interval = f" (95 % interval {shown_range('ece', ece)})" if ece.low is not None else ""
+    sentence = f"{opening} {shown('ece', ece.value)} %{interval}"
+    if ece.floor is None:
         return sentence + "."
-    return f"{sentence}, where a calibrated model shows {shown_range('ece', ece['floor'])} % by chance (p {_p(ece['p_value'])})."
+    return f"{sentence}, where a calibrated model shows {shown_range('ece', ece.floor)} % by chance (p {_p(ece.p_value)})."
 
 
-def _p(p_value: float) -> str:
+def _p(p_value: float | None) -> str:
     text = shown_p_value(p_value)
     return text if text.startswith("<") else f"= {text}"
 
 
-def _cells(key: str, entry: Mapping[str, Any] | None) -> list[Cell]:
-    """Value, interval, by chance, p and verdict."""
-    if entry is None:
-        return [None] * 5
-    numbers = shown(key, entry["value"]), shown_range(key, entry), shown_range(key, entry["floor"]), shown_p_value(entry["p_value"])
-    return [*numbers, entry["verdict"] or ""]
+def _value(key: str, metrics: Metrics) -> str:
+    estimate = metrics.get(key)
+    return shown(key, None if estimate is None else estimate.value)
 
 
 def _after(entry: ReportEntry) -> Metrics | None:
-    return entry.evaluation.calibration["metrics"] if entry.evaluation.calibration else None
+    return entry.evaluation.calibration.metrics if entry.evaluation.calibration else None
 
 
 def summary_table(entries: Sequence[ReportEntry]) -> DataTable:
@@ -92,10 +88,10 @@ def summary_table(entries: Sequence[ReportEntry]) -> DataTable:
         row: list[Cell] = [
             entry.name,
             len(entry.scores),
-            shown("accuracy", (metrics["accuracy"] or {}).get("value")),
-            *_cells("ece", metrics["ece"]),
+            _value("accuracy", metrics),
+            *estimate_cells("ece", metrics["ece"]),
         ]
-        value, interval, *_, judged = _cells("ece", after["ece"] if after else None)
+        value, interval, *_, judged = estimate_cells("ece", after["ece"] if after else None)
         rows.append(row + ([value, interval, judged] if calibrated else []))
     if calibrated:
         columns += ["ECE after, %", "95 % interval after", "verdict after"]
@@ -108,8 +104,8 @@ def overview_table(entries: Sequence[ReportEntry]) -> DataTable:
     for entry in entries:
         if after := _after(entry):
             named[f"{entry.name}, calibrated"] = after
-    keys = [key for key in METRICS if any(metrics[key] for metrics in named.values())]
-    rows = [[name, *(shown(key, (metrics[key] or {}).get("value")) for key in keys)] for name, metrics in named.items()]
+    keys = list(dict.fromkeys(key for metrics in named.values() for key, estimate in metrics.items() if estimate))
+    rows = [[name, *(_value(key, metrics) for key in keys)] for name, metrics in named.items()]
     return DataTable(["model", *map(titled, keys)], rows, "All metrics")
 
 
@@ -120,9 +116,9 @@ def metrics_table(entry: ReportEntry) -> DataTable:
     if after:
         columns += ["after", "95 % interval after", "by chance after", "p after", "verdict after"]
     rows = [
-        [titled(key), *_cells(key, entry.evaluation.metrics[key]), *(_cells(key, after[key]) if after else [])]
-        for key in METRICS
-        if entry.evaluation.metrics[key]
+        [titled(key), *estimate_cells(key, estimate), *(estimate_cells(key, after[key]) if after else [])]
+        for key, estimate in entry.evaluation.metrics.items()
+        if estimate
     ]
     return DataTable(columns, rows, f"Metrics of {entry.name}")
 
@@ -132,16 +128,14 @@ def ood_table(entries: Sequence[ReportEntry]) -> DataTable | None:
     found = [(entry.name, name, each) for entry in entries for name, each in entry.evaluation.ood.items()]
     if not found:
         return None
-    keys = list(found[0][2]["metrics"])
+    keys = list(found[0][2].metrics)
     rows: list[list[Cell]] = []
     for model, name, each in found:
-        shared = each.get("shared_classes")
+        shared = each.shared_classes
         known = f" (not all unknown: trained on {', '.join(shared)})" if shared else ""
-        cells: list[Cell] = [model, name + known, each["n"], each["score"]]
+        cells: list[Cell] = [model, name + known, each.n, each.score]
         for key in keys:
-            metric = each["metrics"].get(key)
-            metric = metric if isinstance(metric, Mapping) else {"value": metric}
-            cells += [shown(key, metric["value"]), shown_range(key, metric)]
+            cells += estimate_cells(key, each.metrics.get(key))[:2]
         rows.append(cells)
     return DataTable(
         ["model", "unknown set", "samples", "score", *(part for key in keys for part in (titled(key), "95 % interval"))],
@@ -180,13 +174,13 @@ def _evaluation_facts(entry: ReportEntry) -> dict[str, Any]:
     facts["given as"] = "logits" if entry.scores.from_logits else "probabilities"
     if not calibration:
         return facts | {"calibration": "none"}
-    parameters = {name: value for name, value in calibration["parameters"].items() if isinstance(value, int | float)}
+    parameters = {name: value for name, value in calibration.parameters.items() if isinstance(value, int | float)}
     facts["calibration"] = {
-        "method": calibration["method"],
-        "objective": calibration["objective"],
-        "fitted on": calibration["fitted_on"],
+        "method": calibration.method,
+        "objective": calibration.objective,
+        "fitted on": calibration.fitted_on,
         **{name: f"{value:.6g}" for name, value in parameters.items()},
-        "converged": "yes" if calibration["converged"] else "no",
+        "converged": "yes" if calibration.converged else "no",
     }
     return facts
 

@@ -100,7 +100,7 @@ def _column_table(card: Scorecard, experiment: str, scores: Sequence[Score]) -> 
         numbers = [_value(score.metric, score.after.get(objective)) for objective in ("ece-grid", "nll")]
         seeds = len(score.ours.seeds) if score.ours else 0
         count = str(seeds) if seeds == score.seeds_wanted else f"{seeds} of {score.seeds_wanted}"
-        interval = shown_range(score.metric, {"low": score.ours.low, "high": score.ours.high} if score.ours else None)
+        interval = shown_range(score.metric, score.ours)
         chance = shown(score.metric, score.ours.floor) if score.ours else ""
         ours = [_value(score.metric, score.ours), interval, chance]
         rows.append([score.row_label, metric_named(score.metric).title, _paper(score), *ours, *numbers, count, _verdict(score)])

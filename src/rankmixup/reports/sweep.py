@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from rankmixup.evaluation import Estimate, over_seeds
 from rankmixup.evaluation.registry import metric_named
-from rankmixup.evaluation.uncertainty import over_seeds
 from rankmixup.reports.tables import plain_table, shown, shown_range
 from rankmixup.runs import Run, StoredRun
 
@@ -57,7 +57,7 @@ def _means(seeds: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:
     for key in seeds[0]:
         values = [value for each in seeds if (value := each.get(key)) is not None]
         if len(values) == len(seeds):
-            found[key] = over_seeds(values)._asdict()
+            found[key] = over_seeds(values).interval_dict()
     return found
 
 
@@ -69,7 +69,7 @@ def sweep_table(ranking: Ranking) -> RenderableType:
     def add(name: str, metrics: Mapping[str, Any], **style: Any) -> None:
         chosen = metrics.get(ranking.metric) or {"value": None}
         rest = [shown(key, (metrics.get(key) or {"value": None})["value"]) for key in others]
-        table.add_row(name, shown(ranking.metric, chosen["value"]), shown_range(ranking.metric, chosen), *rest, **style)
+        table.add_row(name, shown(ranking.metric, chosen["value"]), shown_range(ranking.metric, Estimate(**chosen)), *rest, **style)
 
     for name, entry in ranking.settings.items():
         add(name, entry["val"])

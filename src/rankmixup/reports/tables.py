@@ -9,16 +9,16 @@ from rich.table import Table
 from rich.text import Text
 
 from rankmixup.errors import one_line
-from rankmixup.evaluation.comparison import ComparisonReport
 from rankmixup.evaluation.detection import FPR95_RULE
-from rankmixup.evaluation.evaluation import Evaluation
 from rankmixup.evaluation.registry import METRICS, metric_named
+from rankmixup.evaluation.results import Calibration, Comparison, Detection, Estimate, Evaluation, Metrics
 
 if TYPE_CHECKING:
     from rankmixup.runs.listing import EpochFigures, RunListing
 
 __all__ = [
     "comparison_table",
+    "estimate_cells",
     "evaluation_table",
     "listing",
     "ood_table",
@@ -55,11 +55,19 @@ def titled(key: str) -> str:
     return metric.title if metric.unit == "" or metric.title.endswith("%") else f"{metric.title}, %"
 
 
-def shown_range(key: str, entry: Mapping[str, Any] | None, *, sign: bool = False) -> str:
-    """`low to high`, or nothing where there is none."""
-    if not entry or entry.get("low") is None or entry.get("high") is None:
+def shown_range(key: str, found: Any, *, sign: bool = False) -> str:
+    """`low to high` of an estimate, difference or noise floor; nothing where there is none."""
+    if found is None or found.low is None or found.high is None:
         return ""
-    return f"{shown(key, entry['low'], sign=sign)} to {shown(key, entry['high'], sign=sign)}"
+    return f"{shown(key, found.low, sign=sign)} to {shown(key, found.high, sign=sign)}"
+
+
+def estimate_cells(key: str, estimate: Estimate | None) -> list[str | None]:
+    """Value, interval, noise floor, p-value and verdict."""
+    if estimate is None:
+        return [None] * 5
+    numbers = (shown(key, estimate.value), shown_range(key, estimate), shown_range(key, estimate.floor))
+    return [*numbers, shown_p_value(estimate.p_value), estimate.verdict or ""]
 
 
 def shown_p_value(p_value: float | None) -> str:
@@ -76,51 +84,49 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
     parts: list[RenderableType] = [Text(head, style="bold"), _metrics_table(evaluation.metrics)]
     calibration = evaluation.calibration
     if calibration:
-        parts += [Text(f"\n{_calibration_title(calibration)}", style="bold"), _metrics_table(calibration["metrics"])]
+        parts += [Text(f"\n{_calibration_title(calibration)}", style="bold"), _metrics_table(calibration.metrics)]
     parts += [Text(f"\n{_READING}")]
-    if calibration and calibration["same_data"]:
+    if calibration and calibration.same_data:
         parts += [Text("Calibrated and evaluated on the same data: after calibration all is better than it would be on new data.")]
-    if calibration and not calibration["converged"]:
-        parts += [Text(f"The fit of {calibration['method']} {calibration['verdict']}.")]
+    if calibration and not calibration.converged:
+        parts += [Text(f"The fit of {calibration.method} {calibration.verdict}.")]
     if evaluation.ood:
         parts += [ood_table(evaluation.ood)]
     parts += [Text(f"failed: {condition}") for condition in evaluation.failed]
     return Group(*parts)
 
 
-def _calibration_title(calibration: Mapping[str, Any]) -> str:
-    temperature = calibration["parameters"].get("temperature")
-    what = f"temperature T = {temperature:.4g}" if isinstance(temperature, float) else calibration["method"]
-    return f"after {what} ({calibration['objective']}), fitted on {calibration['fitted_on']}"
+def _calibration_title(calibration: Calibration) -> str:
+    temperature = calibration.parameters.get("temperature")
+    what = f"temperature T = {temperature:.4g}" if isinstance(temperature, float) else calibration.method
+    return f"after {what} ({calibration.objective}), fitted on {calibration.fitted_on}"
 
 
-def _metrics_table(metrics: Mapping[str, Mapping[str, Any] | None]) -> Table:
+def _metrics_table(metrics: Metrics) -> Table:
     table = plain_table("metric", "value", "interval", "by chance", "p", "verdict")
-    for key in METRICS:
-        entry = metrics[key]
-        if entry is not None:
-            unit = f" {METRICS[key].unit}".rstrip()
-            numbers = (shown(key, entry["value"]) + unit, shown_range(key, entry), shown_range(key, entry["floor"]))
-            table.add_row(METRICS[key].title, *numbers, shown_p_value(entry["p_value"]), entry["verdict"] or "")
+    for key, estimate in metrics.items():
+        if estimate is not None:
+            value, *others = estimate_cells(key, estimate)
+            table.add_row(METRICS[key].title, f"{value} {METRICS[key].unit}".rstrip(), *others)
     return table
 
 
-def ood_table(ood: Mapping[str, Mapping[str, Any]]) -> RenderableType:
+def ood_table(ood: Mapping[str, Detection]) -> RenderableType:
     """How well each set of unknown samples is told from the test samples."""
     parts: list[RenderableType] = []
     for name, found in ood.items():
-        title = f"{name}: {found['n']:,} unknown samples, told by {found['score']}"
+        title = f"{name}: {found.n:,} unknown samples, told by {found.score}"
         table = plain_table("metric", "value", "interval")
-        for key, entry in found["metrics"].items():
-            table.add_row(metric_named(key).title, shown(key, entry["value"]), shown_range(key, entry))
+        for key, estimate in found.metrics.items():
+            table.add_row(metric_named(key).title, shown(key, estimate.value), shown_range(key, estimate))
         parts += [Text(f"\n{title}", style="bold"), table]
-        if shared := found.get("shared_classes"):
+        if shared := found.shared_classes:
             parts += [Text(f"Not all unknown: the network was trained on classes of the same names, {', '.join(shared)}.")]
     parts += [Text(f"\nFPR at 95 %: {FPR95_RULE}.")]
     return Group(*parts)
 
 
-def comparison_table(report: ComparisonReport) -> RenderableType:
+def comparison_table(report: Comparison) -> RenderableType:
     """A table for each metric: value and interval of each model, and its difference to the baseline."""
     parts: list[RenderableType] = []
     # Folders say nothing where the names below them differ.
@@ -131,12 +137,11 @@ def comparison_table(report: ComparisonReport) -> RenderableType:
         title = f"{titled(key)}: {report.n:,} samples, baseline {names[report.baseline]}"
         table = plain_table("model", "value", "interval", "difference", "its interval", "p", "verdict")
         for name, entries in report.models.items():
-            entry = entries[key]
-            difference = entry["difference"]
-            cells: list[RenderableType] = [Text(names[name], overflow="fold"), shown(key, entry["value"]), shown_range(key, entry)]
+            estimate, difference = entries[key].estimate, entries[key].difference
+            cells: list[RenderableType] = [Text(names[name], overflow="fold"), shown(key, estimate.value), shown_range(key, estimate)]
             if difference is not None:
-                cells += [shown(key, difference["value"], sign=True), shown_range(key, difference, sign=True)]
-                cells += [shown_p_value(difference["p_holm"]), difference["verdict"]]
+                cells += [shown(key, difference.value, sign=True), shown_range(key, difference, sign=True)]
+                cells += [shown_p_value(difference.p_holm), difference.verdict or ""]
             table.add_row(*cells)
         parts += [Text(title, style="bold"), table, Text()]
     tests = "McNemar's test" if report.metric == "accuracy" else "paired bootstrap; of accuracy McNemar's test"

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from rankmixup.paper.claims import CLAIMS, Comparison
+from rankmixup.paper.claims import CLAIMS, PrintedPair
 
 NOT_PUBLISHED = {1, 7, 8, 10, 11}
 # claim: comparisons in all, and those that fail as (table, column, row said to be smaller, its number, the other row, its number)
@@ -69,7 +69,7 @@ def test_claims_about_figures_and_text_are_not_published(number):
 
 def test_equal_numbers_do_not_bear_a_claim_out():
     def comparison(smaller, larger):
-        return Comparison("table1", "cifar10/resnet50", "ece", "rankmixup-mrl", Decimal(smaller), "crl", Decimal(larger))
+        return PrintedPair("table1", "cifar10/resnet50", "ece", "rankmixup-mrl", Decimal(smaller), "crl", Decimal(larger))
 
     assert [comparison(*each).holds for each in (("1.0", "1.1"), ("1.1", "1.1"), ("1.2", "1.1"))] == [True, False, False]
     assert str(comparison("1.1", "1.1")) == "table1, cifar10/resnet50, ece: rankmixup-mrl 1.1 >= crl 1.1"
@@ -77,5 +77,5 @@ def test_equal_numbers_do_not_bear_a_claim_out():
 
 def test_no_comparison_is_counted_twice():
     for claim in CLAIMS:
-        found = list(claim.comparisons())
+        found = list(claim.printed_pairs())
         assert len(set(found)) == len(found), claim.number

@@ -7,19 +7,19 @@ table of calibration prints, and before temperature scaling unless the claim is 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import combinations, product
+from itertools import product
+from typing import Any
 
-from rankmixup.paper.figures import ALPHAS
-from rankmixup.paper.published import PUBLISHED_TABLES, published
+from rankmixup.paper.published import PUBLISHED_TABLES, published, read_toml
 
-__all__ = ["AFTER_TS", "CLAIMS", "Claim", "Comparison", "Count", "Pair", "Trend"]
+__all__ = ["AFTER_TS", "CLAIMS", "Claim", "Count", "Pair", "PrintedPair", "Trend"]
 
 AFTER_TS = "/temperature"
 """Behind the key of a row: its number after temperature scaling."""
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PrintedPair:
     """Two printed numbers of one column, of which a claim says that the first is smaller."""
 
     table: str
@@ -44,10 +44,10 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Count:
-    """How the comparisons of a claim come out."""
+    """How many printed pairs agree with a claim."""
 
-    holding: tuple[Comparison, ...]
-    failing: tuple[Comparison, ...]
+    holding: tuple[PrintedPair, ...]
+    failing: tuple[PrintedPair, ...]
 
     def __str__(self) -> str:
         total = len(self.holding) + len(self.failing)
@@ -95,35 +95,30 @@ class Claim:
     sentence: str
     sources: tuple[str, ...]
     """Tables, figures and passages that it is read from."""
+    tests: tuple[Pair | Trend, ...]
+    """What runs must show if it is true, all of it."""
     pairs: tuple[tuple[str, str], ...] = ()
     """Rows of its tables, the one with the smaller number first."""
     metric: str = "ece"
     data: tuple[str, ...] = ("",)
-    """How the columns begin that it is about; all of them unless said."""
-    trends: tuple[Pair | Trend, ...] = ()
-    """How it is tested on runs, where that is not by its pairs."""
+    """Beginnings of the columns that it is about."""
 
-    @property
-    def tests(self) -> tuple[Pair | Trend, ...]:
-        """Everything that must come out as it says."""
-        return self.trends or tuple(Pair(self.sources, *pair, self.metric, self.data) for pair in self.pairs)
-
-    def comparisons(self) -> Iterator[Comparison]:
+    def printed_pairs(self) -> Iterator[PrintedPair]:
         """Its pairs in every column of its tables; nothing where the paper prints no numbers."""
         for table in (source for source in self.sources if source in PUBLISHED_TABLES):
             values = _values(table, self.metric)
             for column in dict.fromkeys(column for _, column in values if column.startswith(self.data)):
                 for smaller, larger in self.pairs:
-                    yield Comparison(table, column, self.metric, smaller, values[smaller, column], larger, values[larger, column])
+                    yield PrintedPair(table, column, self.metric, smaller, values[smaller, column], larger, values[larger, column])
 
     def count_published(self) -> Count:
-        """Count how many comparisons of printed numbers bear it out.
+        """How many pairs of printed numbers agree with it.
 
         >>> count = CLAIMS[1].count_published()
         >>> print(count, *count.failing, sep="; ")  # doctest: +ELLIPSIS
         33 of 36 hold; ...; table3, tiny-imagenet/wrn-26-10, ece: rankmixup-mndcg 3.83 >= mixup 3.77
         """
-        found = tuple(self.comparisons())
+        found = tuple(self.printed_pairs())
         return Count(tuple(each for each in found if each.holds), tuple(each for each in found if not each.holds))
 
 
@@ -137,129 +132,21 @@ def _values(table: str, metric: str) -> dict[tuple[str, str], Decimal]:
     return values
 
 
-_OURS = ("rankmixup-mrl", "rankmixup-mndcg")
-_SMALL_MARGINS, _LARGE_MARGINS = ([f"rankmixup-mrl/margin={margin}" for margin in margins] for margins in ((1, 2), (3, 4, 5)))
-_MARGINS = (*_SMALL_MARGINS, *_LARGE_MARGINS)
-_FALLING_Q = tuple(f"rankmixup-mndcg/q={q}" for q in (6, 5, 4, 3, 2))
-_RISING = (0, 1, 2, 3, 4)
+def _claim(number: int, entry: dict[str, Any]) -> Claim:
+    pairs = _pairs(entry.get("pairs", ()))
+    where = {key: entry[key] for key in ("metric", "data") if key in entry}
+    tests = tuple(part for test in entry.get("tests", ()) for part in _parts(**test))
+    tests = tests or tuple(Pair(entry["sources"], *pair, **where) for pair in pairs)
+    return Claim(number, entry["sentence"], entry["sources"], tests, pairs, **where)
 
 
-def _hypothesis(metric: str) -> Iterator[Pair]:
-    """For both losses above 0, and above that of cross-entropy."""
-    for row, other in product(_OURS, ("", "ce")):
-        yield Pair(("table1",), other, row, metric)
+def _parts(*, pairs: Any = None, **test: Any) -> list[Pair | Trend]:
+    return [Trend(**test)] if pairs is None else [Pair(smaller=smaller, larger=larger, **test) for smaller, larger in _pairs(pairs)]
 
 
-def _by_q_at(*alphas: float) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(f"{row}/alpha={alpha:g}" for row in reversed(_FALLING_Q)) for alpha in alphas)
+def _pairs(groups: Any) -> tuple[tuple[str, str], ...]:
+    return tuple(pair for smaller, larger in groups for pair in product(smaller, larger))
 
 
-def _by_alpha(method: str) -> tuple[str, ...]:
-    return tuple(f"{method}/alpha={alpha:g}" for alpha in ALPHAS)
-
-
-CLAIMS = (
-    Claim(
-        1,
-        "Confidence falls with lambda and is higher for raw than for mixed samples, more so than under cross-entropy.",
-        ("equations 7 to 9",),
-        trends=(*_hypothesis("lambda_correlation"), *_hypothesis("raw_minus_mixed")),
-    ),
-    Claim(
-        2,
-        "MRL and M-NDCG have a lower ECE than Mixup and RegMixup.",
-        ("table1", "table2", "table3"),
-        tuple(product(_OURS, ("mixup", "regmixup"))),
-    ),
-    Claim(
-        3,
-        "M-NDCG has a lower ECE than MRL on harder data, Tiny-ImageNet and ImageNet.",
-        ("table1", "table2", "table3"),
-        (("rankmixup-mndcg", "rankmixup-mrl"),),
-        data=("tiny-imagenet/", "imagenet/"),
-    ),
-    Claim(4, "MRL and M-NDCG have a lower ECE than CRL.", ("table1", "table2"), tuple(product(_OURS, ("crl",)))),
-    Claim(
-        5,
-        "Temperature scaling lowers the ECE of MRL and M-NDCG further.",
-        ("table1",),
-        tuple((row + AFTER_TS, row) for row in _OURS),
-    ),
-    Claim(
-        6,
-        "Small margins, 1 and 2, which the paper trains with, give MRL a lower ECE than larger ones.",
-        ("table5",),
-        tuple(product(_SMALL_MARGINS, _LARGE_MARGINS)),
-        trends=(Trend(("table5",), "higher from margin 3 on", (_MARGINS,), (0, 0, 1, 1, 1)),),
-    ),
-    Claim(
-        7,
-        "Accuracy falls as the margin of MRL grows.",
-        ("section 4.3",),
-        trends=(Trend(("table5",), "falls with the margin", (_MARGINS[::-1],), _RISING, "accuracy"),),
-    ),
-    Claim(
-        8,
-        "UE rises and OE falls as the margin of MRL grows.",
-        ("figure2",),
-        trends=(
-            Trend(("figure2",), "rises with the margin", (_MARGINS,), _RISING, "ue"),
-            Trend(("figure2",), "falls with the margin", (_MARGINS[::-1],), _RISING, "oe"),
-        ),
-    ),
-    Claim(
-        9,
-        "The ECE of M-NDCG falls as Q, the number of samples that it ranks, grows.",
-        ("table6", "supplement1", "supplement2"),
-        tuple(combinations(_FALLING_Q, 2)),
-        trends=(Trend(("table6",), "falls with Q", (_FALLING_Q,), _RISING),),
-    ),
-    Claim(
-        10,
-        "At very small or large alpha the ECE of M-NDCG rises as Q grows.",
-        ("supplement1", "supplement2"),
-        trends=(
-            Trend(("supplement1", "supplement2"), "rises with Q at alpha 0.1 and 0.2", _by_q_at(0.1, 0.2), _RISING),
-            Trend(("supplement1", "supplement2"), "rises with Q at alpha 5 and 10", _by_q_at(5.0, 10.0), _RISING),
-        ),
-    ),
-    Claim(
-        11,
-        "Alpha from 1 to 3 is best for M-NDCG, and a large alpha hurts it less than it hurts Mixup.",
-        ("figure4", "supplement1", "supplement2"),
-        trends=(
-            Trend(
-                ("figure4",),
-                "lower at alpha from 1 to 3",
-                (_by_alpha("rankmixup-mndcg"),),
-                tuple(int(not 1 <= alpha <= 3) for alpha in ALPHAS),
-            ),
-            Trend(
-                ("figure4",),
-                "that of mixup, less that of M-NDCG, rises with alpha",
-                (_by_alpha("mixup"),),
-                tuple(range(len(ALPHAS))),
-                less=_by_alpha("rankmixup-mndcg"),
-            ),
-        ),
-    ),
-    Claim(
-        12,
-        "With CutMix or manifold mixup, M-NDCG has a lower ECE than RegMixup with the same.",
-        ("table7",),
-        tuple((f"rankmixup-mndcg/{mixer}", f"regmixup/{mixer}") for mixer in ("cutmix", "manifold")),
-    ),
-    Claim(
-        13,
-        "M-NDCG detects OOD samples with a higher AUROC than Mixup and RegMixup.",
-        ("table4",),
-        (("mixup", "rankmixup-mndcg"), ("regmixup", "rankmixup-mndcg")),
-        metric="auroc",
-    ),
-    Claim(
-        14,
-        "On long-tailed data MRL and M-NDCG have a lower ECE than Mixup, Remix and UniMix, and MRL has a lower one than M-NDCG.",
-        ("table8",),
-        (*product(_OURS, ("mixup", "remix", "unimix")), _OURS),
-    ),
-)
+CLAIMS = tuple(_claim(number, entry) for number, entry in enumerate(read_toml("claims")["claim"], 1))
+"""In the order of their numbers, from claims.toml."""

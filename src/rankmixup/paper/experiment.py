@@ -25,8 +25,6 @@ class Row:
     """As the paper calls it."""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """What this row changes of the method that the recipe of the data set describes, by dotted name of the field."""
-    printed_in: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Of a row that the paper only draws: by key of the column, the table and the row of it that print the same point."""
 
     def method(self, data: DataSource) -> Method:
         """The method for a data set."""
@@ -88,11 +86,8 @@ class Experiment:
     """Keys of what a cell shows."""
     expect: str
     """What the paper finds in it."""
-
-    @property
-    def command(self) -> str:
-        """What computes it."""
-        return f"rankmixup reproduce {self.key}"
+    printed: Mapping[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    """By row and column of a cell that the paper only draws: the table, and its row, that print the same point."""
 
     def cells(self, scale: Scale, seeds: int | None = None) -> dict[tuple[str, str], Cell]:
         """By key of row and column, those that the scale fills, with seeds 0..`seeds`-1 (by default as many as the scale has)."""
@@ -116,7 +111,7 @@ class Experiment:
 
     def printed_in(self, row: str, column: str) -> tuple[str, str]:
         """The table, and its row, where the paper prints the numbers of a cell, if it prints them at all."""
-        return self.row(row).printed_in.get(column, (self.key, row))
+        return self.printed.get((row, column), (self.key, row))
 
     def row(self, key: str) -> Row:
         """The row of this key."""
@@ -130,7 +125,7 @@ class Experiment:
         """The experiment with these rows and columns alone, where any are named."""
         chosen_rows = tuple(self.row(key) for key in rows) or self.rows
         chosen_columns = tuple(self.column(key) for key in columns) or self.columns
-        return Experiment(self.key, self.title, chosen_rows, chosen_columns, self.metrics, self.expect)
+        return dataclasses.replace(self, rows=chosen_rows, columns=chosen_columns)
 
 
 def _by_key(kind: str, entries: Sequence[Any], key: str) -> Any:

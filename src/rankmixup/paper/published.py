@@ -1,14 +1,15 @@
 """The numbers that the paper prints in its tables 1 to 8, in percent, with their marks. Of its figures it prints none."""
 
 import csv
+import tomllib
 from dataclasses import dataclass
 from decimal import Decimal
 from importlib.resources import files
-from typing import Literal
+from typing import Any, Literal
 
 from rankmixup.errors import unknown_name
 
-__all__ = ["PUBLISHED_TABLES", "Mark", "Published", "published"]
+__all__ = ["PUBLISHED_TABLES", "Mark", "Published", "published", "read_toml"]
 
 PUBLISHED_TABLES = tuple(f"table{number}" for number in range(1, 9))
 
@@ -45,7 +46,7 @@ def published(table: str) -> list[Published]:
     """
     if table not in PUBLISHED_TABLES:
         raise unknown_name("published table", table, PUBLISHED_TABLES)
-    text = (files("rankmixup.paper") / "published" / f"{table}.csv").read_text(encoding="utf-8")
+    text = _text(f"published/{table}.csv")
     return [
         Published(
             row=record["row"],
@@ -59,3 +60,18 @@ def published(table: str) -> list[Published]:
         )
         for record in csv.DictReader(text.splitlines())
     ]
+
+
+def read_toml(name: str) -> dict[str, Any]:
+    """One of this package's files of data, with tuples for lists."""
+    return _frozen(tomllib.loads(_text(f"{name}.toml")))
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _frozen(each) for key, each in value.items()}
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _text(path: str) -> str:
+    return files("rankmixup.paper").joinpath(path).read_text(encoding="utf-8")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankmixup.evaluation.registry import metric_named
-from rankmixup.paper.figures import ALPHAS, beta_density
 from rankmixup.paper.scorecard import Estimate, Score, Scorecard
+from rankmixup.paper.tables import ALPHAS, beta_density
 from rankmixup.reports.figures.curves import confidence_by_lambda_figure
 from rankmixup.reports.figures.style import ACCENT, BLUE, GREY, STYLES, labels, new_figure, style
 

@@ -25,8 +25,7 @@ import rankmixup as rm
 from benchmarks.timing import line
 from rankmixup.data import Dataset, register, training_batches
 from rankmixup.data.cifar import Cifar10
-from rankmixup.training import Watcher, is_first_process
-from rankmixup.training.trainer import Trainer
+from rankmixup.training import Watcher, is_first_process, loop
 
 BATCH, STEPS, EPOCHS = 128, 40, 6
 HELD_OUT = 1000
@@ -44,31 +43,31 @@ class PartOfCifar10(Cifar10):
 
 
 def a_run(method: str) -> rm.Run:
-    recipe = rm.Optimisation(epochs=EPOCHS, batch_size=BATCH, milestones=())
-    return rm.Run(method, data=PartOfCifar10(), model="resnet8", optimisation=recipe)
+    optimisation = rm.Optimisation(epochs=EPOCHS, batch_size=BATCH, milestones=())
+    return rm.Run(method, data=PartOfCifar10(), model="resnet8", optimisation=optimisation)
 
 
 class Stopwatch:
-    """Seconds of each call of some of the trainer's methods, by name."""
+    """Seconds of each call of some functions, by name; `owners` are the class or module of each."""
 
-    def __init__(self, *names: str):
-        self.names, self.seconds, self._methods = names, defaultdict[str, list[float]](list), dict[str, Callable[..., Any]]()
+    def __init__(self, **owners: Any):
+        self.owners, self.seconds, self._functions = owners, defaultdict[str, list[float]](list), dict[str, Callable[..., Any]]()
 
     def __enter__(self) -> "Stopwatch":
-        for name in self.names:
-            self._methods[name] = getattr(Trainer, name)
-            setattr(Trainer, name, self._timed(name, self._methods[name]))
+        for name, owner in self.owners.items():
+            self._functions[name] = getattr(owner, name)
+            setattr(owner, name, self._timed(name, self._functions[name]))
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name, method in self._methods.items():
-            setattr(Trainer, name, method)
+        for name, owner in self.owners.items():
+            setattr(owner, name, self._functions[name])
 
-    def _timed(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def _timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*args: Any, **options: Any) -> Any:
             began = time.perf_counter()
             try:
-                return method(*args, **options)
+                return function(*args, **options)
             finally:
                 self.seconds[name].append(time.perf_counter() - began)
 
@@ -97,10 +96,11 @@ class BareLoop(Watcher):
 def through_rm_train(method: str, dataset: Dataset) -> dict[str, float]:
     """Median seconds of an epoch's steps, of the bare loop's, of a validation and of a checkpoint."""
     bare = BareLoop(dataset)
-    with tempfile.TemporaryDirectory() as folder, Stopwatch("train_epoch", "_validate", "_save") as watch:
+    timed = {"train_epoch": loop.TrainingLoop, "validate": loop.TrainingLoop, "save_checkpoint": loop}
+    with tempfile.TemporaryDirectory() as folder, Stopwatch(**timed) as watch:
         rm.train(a_run(method), runs=folder, watcher=bare, checkpoint_every=f"{STEPS // 2}steps")
-    validation = [whole - other for whole, other in zip(watch.seconds["_validate"], bare.seconds, strict=True)]
-    saves = watch.seconds["_save"]
+    validation = [whole - other for whole, other in zip(watch.seconds["validate"], bare.seconds, strict=True)]
+    saves = watch.seconds["save_checkpoint"]
     each = len(saves) // EPOCHS
     steps = [
         whole - validated - other - sum(saves[epoch * each : (epoch + 1) * each])
@@ -121,9 +121,9 @@ def processes(count: int) -> float:
 
 def as_one_of_several() -> None:
     """What `processes` starts."""
-    with Stopwatch("_train_step") as watch:
+    with Stopwatch(train_step=loop.TrainingLoop) as watch:
         rm.train(a_run("ce"), runs=Path(os.environ["BENCHMARK_RUNS"]), accelerator="cpu")
-    steps = watch.seconds["_train_step"]
+    steps = watch.seconds["train_step"]
     if is_first_process():
         epochs = [sum(steps[epoch * STEPS : (epoch + 1) * STEPS]) for epoch in range(1, EPOCHS)]
         print(json.dumps(statistics.median(epochs)))

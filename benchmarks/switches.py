@@ -20,15 +20,15 @@ N, K, SIZE = 128, 10, 32
 
 def a_step(method: Method | None = None, layout: torch.memory_format = torch.channels_last, *, compiled: bool = False, **changes: object):
     """An update of ResNet-8, as `rm.train` makes it."""
-    recipe = dataclasses.replace(rm.Optimisation(batch_size=N), **changes)
-    fabric = build_fabric(Hardware(accelerator="cpu"), recipe)
+    optimisation = dataclasses.replace(rm.Optimisation(batch_size=N), **changes)
+    fabric = build_fabric(Hardware(accelerator="cpu"), optimisation)
     rng = random.stream(0, "benchmark")
     x, y = torch.randn(N, 3, SIZE, SIZE, generator=rng), torch.randint(K, (N,), generator=rng)
     batch = Batch(x.contiguous(memory_format=layout), y, torch.arange(N))
     with random.global_seed(0, "benchmark"):
         model = rm.build_model("resnet8", num_classes=K, image_size=SIZE).to(memory_format=layout)
-    step, optimiser = set_up(fabric, model, rm.objective(method or CrossEntropy(), K), recipe, compile=compiled)
-    return lambda: update(fabric, step, optimiser, batch, N, recipe)
+    step, optimiser = set_up(fabric, model, rm.objective(method or CrossEntropy(), K), optimisation, compile=compiled)
+    return lambda: update(fabric, step, optimiser, batch, N, optimisation)
 
 
 def main(repeats: int = 5) -> list[str]:

@@ -47,8 +47,8 @@ class Outcome:
 
 def killed(method: str, kills: int, folder: Path, *, seed: int = 0) -> Outcome:
     """Train in peace, train under fire, compare."""
-    recipe = rm.Optimisation(epochs=EPOCHS, batch_size=16, milestones=(6,))
-    run = rm.Run(method, data=Digits(train_size=200), model="resnet8", optimisation=recipe)
+    optimisation = rm.Optimisation(epochs=EPOCHS, batch_size=16, milestones=(6,))
+    run = rm.Run(method, data=Digits(train_size=200), model="resnet8", optimisation=optimisation)
     whole, shot = (StoredRun.locate(folder / name, run) for name in ("whole", "killed"))
     _start(whole).join()
     rng = random.stream(seed, "faults", method)

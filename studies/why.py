@@ -17,6 +17,7 @@ from rankmixup.cli.work import raise_failures
 from rankmixup.evaluation import over_seeds
 from rankmixup.experiments import Task, Workplace, carry_out
 from rankmixup.files import write_atomic
+from rankmixup.hardware import Hardware
 from rankmixup.paper import EXPERIMENTS, find_scale
 from rankmixup.reports.export import Cell, DataTable, to_markdown
 from rankmixup.reports.live import follow
@@ -123,7 +124,7 @@ def main() -> None:
     options = parser.parse_args()
     runs = planned(options.data_root)
     tasks = [Task(run) for run in dict.fromkeys(run for each in runs.values() for run in each)]
-    events = carry_out(tasks, Workplace(options.runs, options.data_root, accelerator="cpu"))
+    events = carry_out(tasks, Workplace(options.runs, options.data_root, hardware=Hardware("cpu")))
     raise_failures(follow(events, Console(stderr=True), options.runs, len(tasks)), len(tasks))
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(OUTPUT, page(runs, options.runs).encode())

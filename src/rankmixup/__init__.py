@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rankmixup.models import build_model
     from rankmixup.posthoc import TemperatureScaling
     from rankmixup.runs import Optimisation, Run, StoredRun
-    from rankmixup.training import train
+    from rankmixup.training.train import train
 
 _HOME = {
     "Objective": "methods",

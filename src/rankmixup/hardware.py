@@ -26,9 +26,11 @@ class Hardware(Configured):
     """With several processes, whether each holds the whole network (ddp, and auto) or a share of it (fsdp, on GPUs)."""
     compile: bool = False
     """Compile the network (torch.compile): a minute or more at the start, faster steps behind it."""
+    workers: int | None = None
+    """Processes that decode images, for data sets that stay on disk as files; by default one for each core, at most 8."""
 
     def check(self) -> None:
-        """Whether the machine has them is known to `training` alone."""
-        for name in ("devices", "nodes"):
+        """Whether the machine has them, `training` checks."""
+        for name, least in (("devices", 1), ("nodes", 1), ("workers", 0)):
             number = getattr(self, name)
-            require(number is None or number >= 1, f"{name} must be at least 1, got {number}")
+            require(number is None or number >= least, f"{name} must be at least {least}, got {number}")

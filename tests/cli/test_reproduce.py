@@ -157,7 +157,9 @@ def test_what_a_sweep_and_a_reproduction_are_trained_with(capsys, tmp_path, monk
     flags = ["--compile", "--log", "tensorboard", "mlflow", "--runs", str(tmp_path), "--accelerator", "cpu"]
     answer(capsys, "sweep", "mixup", "--seeds", "1", *flags, "--precision", "bf16-mixed")
     answer(capsys, "reproduce", "table5", "--scale", "quick", *flags)
-    assert [(place.compile, place.loggers, place.accelerator) for place, _ in places] == [(True, ("tensorboard", "mlflow"), "cpu")] * 2
+    assert [(place.hardware.compile, place.loggers, place.hardware.accelerator) for place, _ in places] == [
+        (True, ("tensorboard", "mlflow"), "cpu")
+    ] * 2
     assert places[0][1] == ["bf16-mixed"]
     for flag in ("--devices", "--nodes", "--strategy", "--precision"):
         assert main(["reproduce", "table5", "--scale", "quick", flag, "2"]) == 2

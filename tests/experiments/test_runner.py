@@ -13,6 +13,7 @@ from rankmixup.experiments import Task, Workplace, carry_out
 from rankmixup.experiments.estimate import cost_of
 from rankmixup.experiments.runner import Event, attempt
 from rankmixup.experiments.workers import LOSSES, visible_gpus
+from rankmixup.hardware import Hardware
 from rankmixup.methods import CrossEntropy, LabelSmoothing
 from rankmixup.runs import Optimisation, Run, StoredRun
 from tests.oracles import unchecked
@@ -31,27 +32,27 @@ def logged_epochs(runs, run):
 def test_an_attempt_trains_and_shows_unknown_samples(tmp_path):
     task = Task(short(), ("synthetic",))
     assert not task.done(tmp_path)
-    assert attempt(task, Workplace(tmp_path, accelerator="cpu")).kind == "finished"
+    assert attempt(task, Workplace(tmp_path, hardware=Hardware("cpu"))).kind == "finished"
     assert task.done(tmp_path)
     assert StoredRun.locate(tmp_path, task.run).predictions_path("ood-synthetic").exists()
 
 
 def test_what_is_wrong_with_a_run_is_one_sentence(tmp_path, monkeypatch):
-    outcome = attempt(Task(Run("ce", data="cifar10")), Workplace(tmp_path / "runs", tmp_path / "data", accelerator="cpu"))
+    outcome = attempt(Task(Run("ce", data="cifar10")), Workplace(tmp_path / "runs", tmp_path / "data", hardware=Hardware("cpu")))
     assert outcome.kind == "failed"
     assert "cifar10 must have" in outcome.reason
 
     def broken(*arguments, **options):
         raise ZeroDivisionError("of something")
 
-    monkeypatch.setattr("rankmixup.experiments.runner.train", broken)
+    monkeypatch.setattr("rankmixup.experiments.runner.train_at", broken)
     assert attempt(Task(short()), Workplace(tmp_path)).reason == "ZeroDivisionError: of something"
 
 
 def test_one_process_at_a_time(tmp_path, monkeypatch):
     run, other = short(), short(seed=1)
     monkeypatch.setattr("rankmixup.experiments.runner._PATIENCE", 0.1)
-    place, stored = Workplace(tmp_path, accelerator="cpu"), StoredRun.locate(tmp_path, run)
+    place, stored = Workplace(tmp_path, hardware=Hardware("cpu")), StoredRun.locate(tmp_path, run)
     stored.create()
     with stored.locked():
         assert attempt(Task(run), place).kind == "busy"
@@ -62,7 +63,7 @@ def test_one_process_at_a_time(tmp_path, monkeypatch):
 
 def test_what_is_done_needs_no_worker(tmp_path, monkeypatch):
     task = Task(short())
-    attempt(task, Workplace(tmp_path, accelerator="cpu"))
+    attempt(task, Workplace(tmp_path, hardware=Hardware("cpu")))
     monkeypatch.setattr("rankmixup.experiments.workers.on_workers", None)
     assert [(event.kind, event.task) for event in carry_out([task], Workplace(tmp_path))] == [("finished", task)]
 
@@ -79,7 +80,7 @@ def test_gpus_are_those_that_are_allowed(monkeypatch):
 def test_a_failed_run_does_not_stop_the_rest(tmp_path):
     diverging = short(lr=1e30, clip=0.0)
     tasks = [Task(diverging), Task(short()), Task(short(method=LabelSmoothing()))]
-    events = list(carry_out(tasks, Workplace(tmp_path, accelerator="cpu"), workers=2))
+    events = list(carry_out(tasks, Workplace(tmp_path, hardware=Hardware("cpu")), workers=2))
     ends = {event.task: event for event in events if event.kind in ("finished", "failed")}
     assert len(ends) == len([event for event in events if event.kind in ("finished", "failed")]) == 3
     assert "must stay finite" in ends[tasks[0]].reason
@@ -107,7 +108,7 @@ def test_a_run_whose_worker_is_killed_is_finished_by_another(tmp_path):
 def test_a_run_that_kills_its_workers_is_given_up(tmp_path):
     tasks = [Task(short(epochs=10_000)), Task(short())]
     ends = {}
-    for event in carry_out(tasks, Workplace(tmp_path, accelerator="cpu"), workers=1):
+    for event in carry_out(tasks, Workplace(tmp_path, hardware=Hardware("cpu")), workers=1):
         if event.kind == "started" and event.task == tasks[0]:
             multiprocessing.active_children()[0].kill()
         if event.kind in ("finished", "failed"):
@@ -137,7 +138,7 @@ def command(tmp_path, on="local"):
 
 def place(runs):
     """Where every epoch is saved."""
-    return Workplace(runs, accelerator="cpu", checkpoint_every="2steps")
+    return Workplace(runs, hardware=Hardware("cpu"), checkpoint_every="2steps")
 
 
 def wait_for_epochs(runs, run, epochs=5):

@@ -9,7 +9,7 @@ from rankmixup.errors import InvalidInput
 from rankmixup.files import write_json
 from rankmixup.reports.tables import runs_table, to_text
 from rankmixup.runs import StoredRun
-from rankmixup.runs.listing import EpochFigures, RunListing, RunSummary, list_runs
+from rankmixup.runs.listing import EpochSummary, RunListing, RunSummary, list_runs
 from rankmixup.runs.records import EpochRecord
 from tests.oracles import unchecked
 from tests.runs.records import epoch_record, metrics, run_result
@@ -30,7 +30,7 @@ def test_state_epoch_best_and_last(tmp_path):
     (found,) = list_runs(tmp_path).runs
     assert (found.id, found.method, found.data, found.model, found.seed) == (stored.run.id, "ce", "digits", "mlp", 0)
     assert (found.state, found.epoch, found.epochs) == ("interrupted", 4, 4)
-    assert found.best == EpochFigures(2, 0.75, 0.75, 0.075, 0.5)  # the first of the best, as training selects
+    assert found.best == EpochSummary(2, 0.75, 0.75, 0.075, 0.5)  # the first of the best, as training selects
     assert found.last.epoch == 4
     with stored.locked():
         assert list_runs(tmp_path).runs[0].state == "running"
@@ -45,8 +45,8 @@ def test_best_is_by_the_runs_own_rule(selection, best, tmp_path):
 
 
 def test_the_epoch_that_training_selects_is_the_best_listed(tmp_path):
-    recipe = rm.Optimisation(epochs=3, batch_size=16)
-    stored = rm.train(rm.Run("ce", model="mlp", optimisation=recipe, selection="nll"), runs=tmp_path)
+    optimisation = rm.Optimisation(epochs=3, batch_size=16)
+    stored = rm.train(rm.Run("ce", model="mlp", optimisation=optimisation, selection="nll"), runs=tmp_path)
     (found,) = list_runs(tmp_path).runs
     assert found.state == "finished"
     assert found.best.epoch == stored.result().selection.epoch
@@ -102,7 +102,7 @@ def test_no_folder_and_no_runs(tmp_path, capsys):
 
 
 def test_the_table_fits_80_columns_with_the_widest_entries():
-    figures = EpochFigures(200, 1.0, 1.0, 1.0, 1.0)
+    figures = EpochSummary(200, 1.0, 1.0, 1.0, 1.0)
     widest = RunSummary(
         "0123456789ab", "rankmixup-mndcg", "tiny-imagenet", "torchvision/resnet50", 100, "interrupted", 200, 200, figures, figures
     )

@@ -14,8 +14,8 @@ EPOCHS, STEPS = 3, 4
 
 
 def short(method="ce", **changes) -> rm.Run:
-    recipe = rm.Optimisation(epochs=EPOCHS, batch_size=16, milestones=(2,))
-    return rm.Run(method, data=Digits(train_size=50), model="mlp", optimisation=recipe, **changes)
+    optimisation = rm.Optimisation(epochs=EPOCHS, batch_size=16, milestones=(2,))
+    return rm.Run(method, data=Digits(train_size=50), model="mlp", optimisation=optimisation, **changes)
 
 
 def with_dropout(name: str, *, num_classes: int, image_size: int, in_channels: int) -> nn.Module:

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from rankmixup.errors import InvalidInput, WorkFailed
-from rankmixup.training.checkpoint import Checkpoints, load_best, load_checkpoint
-from rankmixup.training.every import Every
+from rankmixup.training.checkpoint import CheckpointInterval, Checkpoints, load_best, load_checkpoint
 from tests.test_files import Bomb
 
 RUN = "0123456789ab"
@@ -177,20 +176,25 @@ def test_a_full_disk_leaves_the_one_before_and_no_temporary_file(tmp_path, monke
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("200steps", Every(steps=200)), ("1 step", Every(steps=1)), ("5min", Every(seconds=300)), ("0.5 minutes", Every(seconds=30))],
+    [
+        ("200steps", CheckpointInterval(steps=200)),
+        ("1 step", CheckpointInterval(steps=1)),
+        ("5min", CheckpointInterval(seconds=300)),
+        ("0.5 minutes", CheckpointInterval(seconds=30)),
+    ],
 )
 def test_how_often(text, expected):
-    assert Every.parse(text) == expected
+    assert CheckpointInterval.parse(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "5", "0steps", "1.5steps", "-1min", "5 hours", "min", "1e3steps"])
 def test_how_often_must_be_said_clearly(text):
     with pytest.raises(InvalidInput, match=f"checkpoint_every must be .* as in 200steps or 5min, got {text!r}"):
-        Every.parse(text)
+        CheckpointInterval.parse(text)
 
 
 def test_when_it_is_time():
-    assert [position for position in range(1, 10) if Every(steps=4).after_step(position)] == [4, 8]
-    assert [Every(seconds=60.0).after_time(seconds) for seconds in (59.9, 60.0)] == [False, True]
-    assert not Every(steps=4).after_time(1e9)
-    assert not Every(seconds=60.0).after_step(4)
+    assert [position for position in range(1, 10) if CheckpointInterval(steps=4).after_step(position)] == [4, 8]
+    assert [CheckpointInterval(seconds=60.0).after_time(seconds) for seconds in (59.9, 60.0)] == [False, True]
+    assert not CheckpointInterval(steps=4).after_time(1e9)
+    assert not CheckpointInterval(seconds=60.0).after_step(4)

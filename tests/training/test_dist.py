@@ -21,13 +21,13 @@ from rankmixup.methods import CRL, CrossEntropy, Method, objective
 from rankmixup.runs import StoredRun
 from rankmixup.testing import two_processes
 from rankmixup.training.fabric import set_up, sharding
-from rankmixup.training.state import load_training_state, training_state
+from rankmixup.training.resume import load_training_state, training_state
 from rankmixup.training.update import update
 
 pytestmark = pytest.mark.dist
 
 EPOCHS = 4
-RECIPE = rm.Optimisation(epochs=EPOCHS, batch_size=10, lr=0.05)
+OPTIMISATION = rm.Optimisation(epochs=EPOCHS, batch_size=10, lr=0.05)
 """Five steps in an epoch of 47 samples; the last of 7 is 4 and 3 for two processes."""
 
 
@@ -53,19 +53,19 @@ def joined(rank: int, **options) -> Fabric:
     return fabric
 
 
-def trained(fabric: Fabric, method: Method, recipe: rm.Optimisation, model: nn.Module):
+def trained(fabric: Fabric, method: Method, optimisation: rm.Optimisation, model: nn.Module):
     """The step after all epochs, and what it was shown and answered."""
     dataset, seen = images(), []
     held = objective(method, 4, dataset_size=47, rank=fabric.global_rank)
-    step, optimiser = set_up(fabric, model, held, recipe)
+    step, optimiser = set_up(fabric, model, held, optimisation)
     step.module.model.register_forward_hook(lambda _, __, logits: seen.extend(logits.argmax(1).tolist()))
     places = []
     for epoch in range(EPOCHS):
         held.epoch = epoch
         ranks = {"rank": fabric.global_rank, "world_size": fabric.world_size}
-        for number, batch in enumerate(training_batches(dataset, recipe.batch_size, seed=0, epoch=epoch, **ranks)):
-            total = min(recipe.batch_size, epoch_size(dataset) - number * recipe.batch_size)
-            update(fabric, step, optimiser, batch, total, recipe)
+        for number, batch in enumerate(training_batches(dataset, optimisation.batch_size, seed=0, epoch=epoch, **ranks)):
+            total = min(optimisation.batch_size, epoch_size(dataset) - number * optimisation.batch_size)
+            update(fabric, step, optimiser, batch, total, optimisation)
             places.extend(batch.index.tolist())
     return step, optimiser, list(zip(places, seen, strict=True))
 
@@ -74,18 +74,18 @@ def parameters(model: nn.Module) -> list[list[float]]:
     return [parameter.detach().flatten().tolist() for parameter in model.parameters()]
 
 
-def train_one_of_two(rank: int, recipe: rm.Optimisation) -> list[list[float]]:
+def train_one_of_two(rank: int, optimisation: rm.Optimisation) -> list[list[float]]:
     model = network()
-    trained(joined(rank, strategy="ddp", precision="64-true"), CrossEntropy(), recipe, model)
+    trained(joined(rank, strategy="ddp", precision="64-true"), CrossEntropy(), optimisation, model)
     return parameters(model)
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_two_processes_make_the_updates_of_one(accumulate):
     """20 steps with augmentation, the last of each epoch unevenly divided."""
-    first, second = two_processes(train_one_of_two, dataclasses.replace(RECIPE, accumulate=accumulate))
+    first, second = two_processes(train_one_of_two, dataclasses.replace(OPTIMISATION, accumulate=accumulate))
     model = network()
-    _, _, answers = trained(Fabric(accelerator="cpu", devices=1, precision="64-true"), CrossEntropy(), RECIPE, model)
+    _, _, answers = trained(Fabric(accelerator="cpu", devices=1, precision="64-true"), CrossEntropy(), OPTIMISATION, model)
     assert len(answers) == EPOCHS * 47
     assert first == second
     for two, one, begun in zip(first, parameters(model), parameters(network()), strict=True):
@@ -94,7 +94,7 @@ def test_two_processes_make_the_updates_of_one(accumulate):
 
 
 def train_one_of_two_with_history(rank: int) -> tuple[list[int], list[int], list[tuple[int, int]]]:
-    step, _, answers = trained(joined(rank, strategy="ddp"), CRL(), RECIPE, network())
+    step, _, answers = trained(joined(rank, strategy="ddp"), CRL(), OPTIMISATION, network())
     state = step.module.objective.state
     return state.correct.tolist(), state.visits.tolist(), answers
 
@@ -113,14 +113,14 @@ def train_one_of_two_sharded(rank: int) -> tuple[list[list[float]], int, bool]:
     """Parameters, how many this process holds, and whether saving and loading changes what follows."""
     fabric = joined(rank, strategy=sharding(2))
     model, again = network(), network()
-    step, optimiser, _ = trained(fabric, CrossEntropy(), RECIPE, model)
+    step, optimiser, _ = trained(fabric, CrossEntropy(), OPTIMISATION, model)
     held = sum(parameter.to_local().numel() for parameter in model.parameters())
     state = fabric.broadcast(training_state(fabric, model, optimiser))
-    other_step, other_optimiser = set_up(fabric, again, objective(CrossEntropy(), 4), RECIPE)
+    other_step, other_optimiser = set_up(fabric, again, objective(CrossEntropy(), 4), OPTIMISATION)
     load_training_state(fabric, again, other_optimiser, state)
     batch = next(training_batches(images(), 10, seed=0, epoch=9, rank=rank, world_size=2))
     for one, its_optimiser in ((step, optimiser), (other_step, other_optimiser)):
-        update(fabric, one, its_optimiser, batch, 10, RECIPE)
+        update(fabric, one, its_optimiser, batch, 10, OPTIMISATION)
     same = all(torch.equal(one.full_tensor(), two.full_tensor()) for one, two in zip(model.parameters(), again.parameters(), strict=True))
     return [value.flatten().tolist() for value in state["model"].values()], held, same
 
@@ -128,7 +128,7 @@ def train_one_of_two_sharded(rank: int) -> tuple[list[list[float]], int, bool]:
 def test_a_network_divided_among_processes_trains_as_a_whole_one():
     (weights, held, same), (_, others, _) = two_processes(train_one_of_two_sharded)
     model = network()
-    trained(Fabric(accelerator="cpu", devices=1), CrossEntropy(), RECIPE, model)
+    trained(Fabric(accelerator="cpu", devices=1), CrossEntropy(), OPTIMISATION, model)
     for two, one in zip(weights, parameters(model), strict=True):
         np.testing.assert_allclose(two, one, rtol=0, atol=1e-4)
     assert held + others == sum(parameter.numel() for parameter in model.parameters())
@@ -183,9 +183,9 @@ def train_every_method(rank: int, folder: str) -> list[str]:
     joined(rank, strategy="ddp")  # for the environment: the loop makes its own
     finished = []
     for name in Method.registry:
-        recipe = rm.Optimisation(epochs=1, batch_size=16, lr=0.01)
+        optimisation = rm.Optimisation(epochs=1, batch_size=16, lr=0.01)
         data = rm.data.Synthetic(train_size=49, val_size=21, test_size=21, imbalance=2.0)
-        stored = rm.train(rm.Run(name, data=data, model="resnet8", optimisation=recipe), runs=folder, accelerator="cpu")
+        stored = rm.train(rm.Run(name, data=data, model="resnet8", optimisation=optimisation), runs=folder, accelerator="cpu")
         finished += [name] if stored.finished else []
     return finished
 

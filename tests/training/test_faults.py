@@ -95,11 +95,11 @@ def test_weights_that_are_not_finite_are_never_saved(stored, tmp_path, monkeypat
     before = files(stored.checkpoints)
 
     def overflowing(fabric, step, *rest):
-        figures = update(fabric, step, *rest)
+        terms = update(fabric, step, *rest)
         next(step.parameters()).data[0, 0] = torch.inf
-        return figures
+        return terms
 
-    monkeypatch.setattr("rankmixup.training.trainer.update", overflowing)
+    monkeypatch.setattr("rankmixup.training.loop.update", overflowing)
     with pytest.raises(WorkFailed, match=r"1.weight of the network must stay finite, which it is not in epoch 3, step 2; "):
         rm.train(stored.run, runs=tmp_path, checkpoint_every="1steps")
     assert files(stored.checkpoints) == before
@@ -164,9 +164,9 @@ def test_a_checkpoint_with_other_contents_under_a_true_name_is_refused_in_a_sent
 
 @pytest.mark.parametrize("changes", [{"lr": 1e308}, {"weight_decay": 1e300}, {"lr": 1e30, "decay": 1e30, "milestones": (1,)}])
 def test_numbers_beyond_float32_end_in_one_sentence(changes, tmp_path):
-    recipe = rm.Optimisation(**{"epochs": 2, "batch_size": 16, **changes})
+    optimisation = rm.Optimisation(**{"epochs": 2, "batch_size": 16, **changes})
     with pytest.raises(WorkFailed, match=r"lr and weight_decay must be numbers of float32, got|must stay finite"):
-        rm.train(rm.Run("ce", data=Digits(train_size=50), model="mlp", optimisation=recipe), runs=tmp_path)
+        rm.train(rm.Run("ce", data=Digits(train_size=50), model="mlp", optimisation=optimisation), runs=tmp_path)
 
 
 def test_a_learning_rate_beyond_float32_is_no_traceback(tmp_path, capsys):

@@ -1,6 +1,7 @@
 """Trackers without a network. A tracker whose package is missing is skipped: the project does not need it."""
 
 import json
+import sys
 
 import pytest
 
@@ -81,8 +82,8 @@ def test_an_unknown_logger_is_refused(tmp_path):
 def test_the_flag_is_understood_and_repeated(tmp_path, monkeypatch, capsys):
     asked = []
     monkeypatch.setattr(loggers, "check_loggers", asked.append)
-    monkeypatch.setattr("rankmixup.training.loop.check_loggers", asked.append)
-    monkeypatch.setattr("rankmixup.training.journal.open_loggers", lambda names, *_: asked.append(names) or [])
+    monkeypatch.setattr(sys.modules["rankmixup.training.train"], "check_loggers", asked.append)
+    monkeypatch.setattr("rankmixup.training.epoch_logger.open_loggers", lambda names, *_: asked.append(names) or [])
     arguments = ["train", "ce", "--model", "mlp", "--data.train-size", "50", "--epochs", "1", "--runs", str(tmp_path), "--json"]
     assert main([*arguments, "--log", "wandb", "mlflow"]) == 0
     assert json.loads(capsys.readouterr().out)["state"] == "finished"

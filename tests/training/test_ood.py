@@ -31,8 +31,8 @@ def stored(tmp_path_factory) -> StoredRun:
             pixels = rng.integers(0, 60, (SIZE, SIZE, 3), dtype=np.uint8)
             pixels[..., label] += 150
             Image.fromarray(pixels).save(folder / "images" / name / f"{number}.png")
-    recipe = rm.Optimisation(epochs=2, batch_size=8, milestones=())
-    run = rm.Run("ce", data=f"folder:{folder / 'images'}", model="resnet8", optimisation=recipe)
+    optimisation = rm.Optimisation(epochs=2, batch_size=8, milestones=())
+    run = rm.Run("ce", data=f"folder:{folder / 'images'}", model="resnet8", optimisation=optimisation)
     return rm.train(run, runs=folder / "runs")
 
 

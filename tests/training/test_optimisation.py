@@ -9,26 +9,26 @@ from rankmixup.training.optimisation import build_optimiser, learning_rate
 
 
 def test_steps_are_those_of_torchs_scheduler():
-    recipe = Optimisation(epochs=12, lr=0.1, milestones=(3, 7, 7), decay=0.3)
-    optimiser = torch.optim.SGD([torch.zeros(1, requires_grad=True)], recipe.lr)
-    schedule = torch.optim.lr_scheduler.MultiStepLR(optimiser, list(recipe.milestones), recipe.decay)
-    for epoch in range(recipe.epochs):
+    optimisation = Optimisation(epochs=12, lr=0.1, milestones=(3, 7, 7), decay=0.3)
+    optimiser = torch.optim.SGD([torch.zeros(1, requires_grad=True)], optimisation.lr)
+    schedule = torch.optim.lr_scheduler.MultiStepLR(optimiser, list(optimisation.milestones), optimisation.decay)
+    for epoch in range(optimisation.epochs):
         for step in (0, 4):
-            assert learning_rate(recipe, epoch, step, 5) == pytest.approx(optimiser.param_groups[0]["lr"], rel=1e-14)
+            assert learning_rate(optimisation, epoch, step, 5) == pytest.approx(optimiser.param_groups[0]["lr"], rel=1e-14)
         optimiser.step()
         schedule.step()
 
 
 def test_the_long_tailed_recipe_warms_up_for_five_epochs_and_drops_at_160_and_180():
-    recipe = Optimisation(epochs=200, milestones=(160, 180), warmup=5)
-    rates = [learning_rate(recipe, epoch, 17, 80) for epoch in range(200)]
+    optimisation = Optimisation(epochs=200, milestones=(160, 180), warmup=5)
+    rates = [learning_rate(optimisation, epoch, 17, 80) for epoch in range(200)]
     assert rates[:6] == pytest.approx([0.02, 0.04, 0.06, 0.08, 0.1, 0.1])
     assert (rates[159], rates[160], rates[179], rates[180], rates[199]) == pytest.approx((0.1, 0.01, 0.01, 0.001, 0.001))
 
 
 def test_cosine_rises_in_a_line_and_falls_to_its_end_step_by_step():
-    recipe = Optimisation(epochs=5, lr=5e-4, schedule="cosine", warmup=1, warmup_lr=5e-7, final_lr=5e-6)
-    rate = [learning_rate(recipe, epoch, step, 10) for epoch in range(5) for step in range(10)]
+    optimisation = Optimisation(epochs=5, lr=5e-4, schedule="cosine", warmup=1, warmup_lr=5e-7, final_lr=5e-6)
+    rate = [learning_rate(optimisation, epoch, step, 10) for epoch in range(5) for step in range(10)]
     assert rate[0] == 5e-7
     assert rate[5] == pytest.approx((5e-7 + 5e-4) / 2)
     assert rate[10] == 5e-4
@@ -38,8 +38,8 @@ def test_cosine_rises_in_a_line_and_falls_to_its_end_step_by_step():
 
 
 def test_a_warm_up_as_long_as_the_training_only_rises():
-    recipe = Optimisation(epochs=1, schedule="cosine", warmup=1)
-    assert [learning_rate(recipe, 0, step, 4) for step in range(4)] == pytest.approx([0, 0.025, 0.05, 0.075])
+    optimisation = Optimisation(epochs=1, schedule="cosine", warmup=1)
+    assert [learning_rate(optimisation, 0, step, 4) for step in range(4)] == pytest.approx([0, 0.025, 0.05, 0.075])
 
 
 def _model():

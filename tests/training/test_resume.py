@@ -31,7 +31,7 @@ def whole(tmp_path_factory) -> StoredRun:
 @pytest.mark.parametrize("method", ["crl", "rankmixup-mndcg"])
 def test_a_run_that_crashed_again_and_again_ends_as_if_it_had_not(method, tmp_path, monkeypatch):
     """With dropout, so that torch's global generator counts too; saved after every second step."""
-    monkeypatch.setattr("rankmixup.training.trainer.build_model", with_dropout)
+    monkeypatch.setattr("rankmixup.runs.network.build_model", with_dropout)
     whole = rm.train(short(method), runs=tmp_path / "whole")
     crashed = StoredRun.locate(tmp_path / "crashed", short(method))
     for epoch, step in ((0, 2), (0, STEPS), (1, None), (1, 1), (1, STEPS), (2, 3), (EPOCHS, None)):
@@ -66,9 +66,9 @@ def test_by_default_a_second_of_training_is_saved_only_at_its_end(tmp_path):
 
 def test_time_is_counted_from_the_last_checkpoint(tmp_path, monkeypatch):
     clock = iter(range(0, 100_000, 40))
-    monkeypatch.setattr("rankmixup.training.trainer.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
     saved = []
-    monkeypatch.setattr("rankmixup.training.trainer.Trainer._save", lambda trainer: (saved.append(trainer.position), crash())[0])
+    monkeypatch.setattr("rankmixup.training.loop.save_checkpoint", lambda state: (saved.append(state.position), crash())[0])
     with pytest.raises(KeyboardInterrupt):
         rm.train(short(), runs=tmp_path, checkpoint_every="2min")
     # Asked once when training and once when the epoch begins, then in every step: 40 s each.
@@ -150,12 +150,12 @@ def test_a_run_goes_on_with_any_number_of_processes(before, after, tmp_path):
         flags = ["--data.train-size", "101", "--batch-size", "8", "--epochs", "3", "--model", "resnet8", "--accelerator", "cpu"]
         return [sys.executable, "-m", "rankmixup", "train", "crl", *flags, "--devices", str(devices), "--runs", str(tmp_path / folder)]
 
-    stop = "import os, signal, sys; import rankmixup.training.trainer as t; from rankmixup.__main__ import main\n"
-    stop += "look = t.Trainer._look_up\n"
+    stop = "import os, signal, sys; import rankmixup.training.loop as t; from rankmixup.__main__ import main\n"
+    stop += "check = t.TrainingLoop.check\n"
     stop += "def stopped(self, *a, **k):\n"
-    stop += "    if self.position >= 20 and self.fabric.is_global_zero: os.kill(os.getpid(), signal.SIGTERM)\n"
-    stop += "    return look(self, *a, **k)\n"
-    stop += "t.Trainer._look_up = stopped; sys.exit(main())\n"
+    stop += "    if self.state.position >= 20 and self.fabric.is_global_zero: os.kill(os.getpid(), signal.SIGTERM)\n"
+    stop += "    return check(self, *a, **k)\n"
+    stop += "t.TrainingLoop.check = stopped; sys.exit(main())\n"
     script = tmp_path / "stop.py"
     script.write_text(stop)
     first = [sys.executable, str(script), *command(before, "resumed")[3:]]

@@ -15,11 +15,11 @@ from rankmixup.errors import InvalidInput
 from rankmixup.hardware import Hardware
 from rankmixup.methods import Method, objective
 from rankmixup.training.fabric import build_fabric, set_up
-from rankmixup.training.state import load_training_state, training_state
+from rankmixup.training.resume import load_training_state, training_state
 from rankmixup.training.update import update
 from rankmixup.types import Batch
 
-RECIPE = rm.Optimisation(batch_size=12, clip=0.0)
+OPTIMISATION = rm.Optimisation(batch_size=12, clip=0.0)
 CPU = Hardware(accelerator="cpu")
 
 
@@ -32,13 +32,13 @@ def network() -> nn.Module:
     return rm.build_model("mlp", num_classes=3, image_size=4, in_channels=1)
 
 
-def ready(recipe: rm.Optimisation, model: nn.Module, method: str = "ce"):
-    fabric = build_fabric(CPU, recipe)
-    return fabric, *set_up(fabric, model, objective(method, 3, dataset_size=12), recipe)
+def ready(optimisation: rm.Optimisation, model: nn.Module, method: str = "ce"):
+    fabric = build_fabric(CPU, optimisation)
+    return fabric, *set_up(fabric, model, objective(method, 3, dataset_size=12), optimisation)
 
 
 @pytest.mark.parametrize(
-    ("hardware", "recipe", "sentence"),
+    ("hardware", "optimisation", "sentence"),
     [
         (CPU, {"precision": "16-mixed"}, "^precision '16-mixed' must run on a CUDA device, got 'cpu'$"),
         (CPU, {"precision": "tf32"}, "^precision 'tf32' must run on a CUDA device, got 'cpu'$"),
@@ -55,9 +55,9 @@ def ready(recipe: rm.Optimisation, model: nn.Module, method: str = "ce"):
         ),
     ],
 )
-def test_what_cannot_be_done_is_refused(hardware, recipe, sentence):
+def test_what_cannot_be_done_is_refused(hardware, optimisation, sentence):
     with pytest.raises(InvalidInput, match=sentence):
-        build_fabric(hardware, dataclasses.replace(RECIPE, **recipe))
+        build_fabric(hardware, dataclasses.replace(OPTIMISATION, **optimisation))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
@@ -75,10 +75,10 @@ def test_a_launcher_has_said_how_many_processes_there_are(launcher, monkeypatch)
     }
     for name, value in started[launcher].items():
         monkeypatch.setenv(name, value)
-    fabric = build_fabric(CPU, RECIPE)
+    fabric = build_fabric(CPU, OPTIMISATION)
     assert (fabric.world_size, fabric.strategy.num_nodes, len(fabric.strategy.parallel_devices)) == (8, 2, 4)
     with pytest.raises(InvalidInput, match=f"^devices must be what {launcher} has started, 4, or left out, got 2$"):
-        build_fabric(Hardware(accelerator="cpu", devices=2), RECIPE)
+        build_fabric(Hardware(accelerator="cpu", devices=2), OPTIMISATION)
 
 
 @pytest.mark.parametrize("parts", [2, 5])
@@ -86,21 +86,21 @@ def test_parts_of_a_batch_make_the_same_update_as_the_whole(parts):
     """Without BatchNorm and without mixing; 5 parts of 12 are of unequal size."""
     one, several = network().double(), network().double()
     several.load_state_dict(one.state_dict())
-    figures = []
+    terms = []
     for model, accumulate in ((one, 1), (several, parts)):
-        recipe = dataclasses.replace(RECIPE, accumulate=accumulate, clip=1.0)
+        optimisation = dataclasses.replace(OPTIMISATION, accumulate=accumulate, clip=1.0)
         fabric = Fabric(accelerator="cpu", devices=1, precision="64-true")
-        step, optimiser = set_up(fabric, model, objective("label-smoothing", 3), recipe)
-        figures += [update(fabric, step, optimiser, batch(), 12, recipe) for _ in range(3)]
+        step, optimiser = set_up(fabric, model, objective("label-smoothing", 3), optimisation)
+        terms += [update(fabric, step, optimiser, batch(), 12, optimisation) for _ in range(3)]
     for ours, theirs in zip(one.parameters(), several.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
-    assert figures[0]["loss"].item() == pytest.approx(figures[3]["loss"].item(), abs=1e-6)
+    assert terms[0]["loss"].item() == pytest.approx(terms[3]["loss"].item(), abs=1e-6)
 
 
 def test_a_batch_smaller_than_its_parts_is_forwarded_sample_by_sample():
-    fabric, step, optimiser = ready(dataclasses.replace(RECIPE, accumulate=5), network())
+    fabric, step, optimiser = ready(dataclasses.replace(OPTIMISATION, accumulate=5), network())
     objective = step.module.objective
-    update(fabric, step, optimiser, batch(3), 3, dataclasses.replace(RECIPE, accumulate=5))
+    update(fabric, step, optimiser, batch(3), 3, dataclasses.replace(OPTIMISATION, accumulate=5))
     assert objective.steps == 3
 
 
@@ -113,25 +113,25 @@ def test_accumulation_is_part_of_the_run():
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
 def test_what_is_saved_is_all_that_updates_depend_on(optimiser, tmp_path):
-    recipe = dataclasses.replace(RECIPE, optimiser=optimiser, decay_vectors=False)
+    optimisation = dataclasses.replace(OPTIMISATION, optimiser=optimiser, decay_vectors=False)
     model, again = network(), network()
-    fabric, step, optimiser = ready(recipe, model)
+    fabric, step, optimiser = ready(optimisation, model)
     for _ in range(3):
-        update(fabric, step, optimiser, batch(), 12, recipe)
+        update(fabric, step, optimiser, batch(), 12, optimisation)
     torch.save(training_state(fabric, model, optimiser), tmp_path / "state.pt")
-    fabric, other_step, other_optimiser = ready(recipe, again)
+    fabric, other_step, other_optimiser = ready(optimisation, again)
     load_training_state(fabric, again, other_optimiser, torch.load(tmp_path / "state.pt", weights_only=True))
     for _ in range(3):
-        update(fabric, step, optimiser, batch(), 12, recipe)
-        update(fabric, other_step, other_optimiser, batch(), 12, recipe)
+        update(fabric, step, optimiser, batch(), 12, optimisation)
+        update(fabric, other_step, other_optimiser, batch(), 12, optimisation)
     assert all(torch.equal(one, two) for one, two in zip(model.parameters(), again.parameters(), strict=True))
 
 
 @pytest.mark.parametrize("method", list(Method.registry))
 def test_every_method_trains_an_epoch_in_bfloat16(method, tmp_path):
-    recipe = rm.Optimisation(epochs=1, batch_size=16, precision="bf16-mixed", lr=0.01)
+    optimisation = rm.Optimisation(epochs=1, batch_size=16, precision="bf16-mixed", lr=0.01)
     data = Synthetic(train_size=48, val_size=20, test_size=20, imbalance=2.0)
-    stored = rm.train(rm.Run(method, data=data, model="resnet8", optimisation=recipe), runs=tmp_path, accelerator="cpu")
+    stored = rm.train(rm.Run(method, data=data, model="resnet8", optimisation=optimisation), runs=tmp_path, accelerator="cpu")
     with np.load(stored.predictions_path("test")) as arrays:
         assert arrays["logits"].dtype == np.float32
         assert np.isfinite(arrays["logits"]).all()
@@ -140,12 +140,12 @@ def test_every_method_trains_an_epoch_in_bfloat16(method, tmp_path):
 def test_precision_changes_what_is_computed_and_what_is_saved_stays_float32():
     saved = {}
     for precision in ("32", "bf16-mixed"):
-        recipe = dataclasses.replace(RECIPE, precision=precision)
+        optimisation = dataclasses.replace(OPTIMISATION, precision=precision)
         with torch.random.fork_rng():
             torch.random.default_generator.manual_seed(0)
             model = network()
-        fabric, step, optimiser = ready(recipe, model)
-        update(fabric, step, optimiser, batch(), 12, recipe)
+        fabric, step, optimiser = ready(optimisation, model)
+        update(fabric, step, optimiser, batch(), 12, optimisation)
         saved[precision] = training_state(fabric, model, optimiser)["model"]
     assert all(value.dtype == torch.float32 for value in saved["bf16-mixed"].values())
     differences = [(saved["32"][name] - saved["bf16-mixed"][name]).abs().max() for name in saved["32"]]
@@ -154,8 +154,8 @@ def test_precision_changes_what_is_computed_and_what_is_saved_stays_float32():
 
 @pytest.mark.slow
 def test_a_compiled_network_trains_as_it_would_have(tmp_path):
-    recipe = rm.Optimisation(epochs=2, batch_size=32, lr=0.01)
-    run = rm.Run("rankmixup-mndcg", data=Digits(train_size=100), model="resnet8", optimisation=recipe)
+    optimisation = rm.Optimisation(epochs=2, batch_size=32, lr=0.01)
+    run = rm.Run("rankmixup-mndcg", data=Digits(train_size=100), model="resnet8", optimisation=optimisation)
     plain, compiled = (rm.train(run, runs=tmp_path / str(each), accelerator="cpu", compile=each) for each in (False, True))
     with np.load(plain.predictions_path("test")) as one, np.load(compiled.predictions_path("test")) as other:
         np.testing.assert_allclose(one["logits"], other["logits"], atol=1e-2)

@@ -22,8 +22,8 @@ EPOCHS = 3
 
 
 def short(method="ce", **changes) -> rm.Run:
-    recipe = rm.Optimisation(epochs=EPOCHS, batch_size=16, milestones=(2,))
-    return rm.Run(method, data=Digits(train_size=50), model="mlp", optimisation=recipe, **changes)
+    optimisation = rm.Optimisation(epochs=EPOCHS, batch_size=16, milestones=(2,))
+    return rm.Run(method, data=Digits(train_size=50), model="mlp", optimisation=optimisation, **changes)
 
 
 class StopAfter(Watcher):
@@ -83,10 +83,10 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
 
 
 def test_the_releases_protocol_selects_on_test_samples_and_says_so(tmp_path, capsys):
-    recipe = rm.Optimisation(epochs=1, batch_size=64)
+    optimisation = rm.Optimisation(epochs=1, batch_size=64)
     data = Synthetic(train_size=200, val_size=50, test_size=60, imbalance=5.0, protocol="release")
     with pytest.warns(UserWarning, match="splits should have no image in common, but of test 60 are in val"):
-        stored = rm.train(rm.Run("ce", data=data, model="mlp", optimisation=recipe), runs=tmp_path)
+        stored = rm.train(rm.Run("ce", data=data, model="mlp", optimisation=optimisation), runs=tmp_path)
     assert stored.result().content["protocol"] == "release"
     assert np.array_equal(logits(stored, "val"), logits(stored, "test"))
     splits = json.loads((stored.path / "splits.json").read_text())
@@ -118,8 +118,8 @@ def test_an_unwritable_place_is_refused(tmp_path):
 
 
 def test_a_batch_with_one_sample_left_over_trains(tmp_path):
-    recipe = rm.Optimisation(epochs=1, batch_size=49)
-    run = rm.Run(RankMixupMNDCG(num_mixes=2), data=Digits(train_size=50), model="resnet8", optimisation=recipe)
+    optimisation = rm.Optimisation(epochs=1, batch_size=49)
+    run = rm.Run(RankMixupMNDCG(num_mixes=2), data=Digits(train_size=50), model="resnet8", optimisation=optimisation)
     assert rm.train(run, runs=tmp_path).finished
 
 

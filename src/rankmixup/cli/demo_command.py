@@ -11,6 +11,7 @@ from rankmixup.cli.output import console, make_folder
 from rankmixup.cli.parsing import parse
 from rankmixup.cli.sources import spoken_warnings
 from rankmixup.errors import one_line, require
+from rankmixup.hardware import Hardware
 
 
 @dataclass
@@ -48,7 +49,7 @@ def run(argv: list[str]) -> int:
     todo = [run for runs in planned.values() for run in runs]
     log = console(stderr=True)
     log.print(f"Training {len(todo)} small networks; two to three minutes on two cores ...")
-    place = Workplace(options.runs, accelerator="cpu")
+    place = Workplace(options.runs, hardware=Hardware("cpu"))
     events = carry_out([Task(run) for run in todo], place, workers=options.workers)
     raise_failures(follow(events, log, options.runs, len(todo)), len(todo))
     finished = {run: StoredRun.locate(options.runs, run) for run in todo}

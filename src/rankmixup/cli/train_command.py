@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 DataRoot = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: RANKMIXUP_DATA, or data)")]
 CheckpointEvery = Annotated[str, tyro.conf.arg(metavar="Nsteps|Nmin")]
 Log = tuple[Literal["tensorboard", "wandb", "mlflow"], ...]
-Workers = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one for each core, at most 8)")]
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,6 @@ class Options:
     """Folder of the data sets that live on disk."""
     download: bool = False
     """Fetch a data set that is not there, if it may be fetched."""
-    workers: Workers = None
-    """Processes that decode images, for data sets that stay on disk as files."""
     checkpoint_every: CheckpointEvery = "1min"
     """How much training an interruption may cost, such as 200steps or 5min."""
     log: Log = ()
@@ -87,19 +84,10 @@ def run(argv: list[str]) -> int:
 
     from rankmixup.evaluation import evaluate_scores
     from rankmixup.reports.tables import evaluation_table
-    from rankmixup.training import ProgressWatcher, is_first_process, train
+    from rankmixup.training import ProgressWatcher, Workplace, is_first_process, train_at
 
-    stored = train(
-        the_run,
-        runs=options.runs,
-        data_root=options.data_root,
-        download=options.download,
-        workers=options.workers,
-        checkpoint_every=options.checkpoint_every,
-        loggers=options.log,
-        watcher=ProgressWatcher(),
-        **vars(options.hardware),
-    )
+    where = (options.runs, options.data_root, options.download)
+    stored = train_at(Workplace(*where, options.hardware, options.checkpoint_every, options.log), the_run, ProgressWatcher())
     if not is_first_process():
         return 0
     if options.json:

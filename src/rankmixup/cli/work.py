@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rankmixup.cli.output import console
 from rankmixup.cli.train_command import CheckpointEvery, DataRoot, Log
 from rankmixup.errors import WorkFailed, require
-from rankmixup.hardware import Accelerator
+from rankmixup.hardware import Accelerator, Hardware
 
 if TYPE_CHECKING:
     from rankmixup.experiments import Event, Task
@@ -57,8 +57,8 @@ class WorkOptions:
         """Train what is missing."""
         from rankmixup.experiments import Workplace, carry_out
 
-        where = (self.runs, self.data_root, self.download, self.accelerator)
-        place = Workplace(*where, checkpoint_every=self.checkpoint_every, compile=self.compile, loggers=self.log)
+        hardware = Hardware(self.accelerator, compile=self.compile)
+        place = Workplace(self.runs, self.data_root, self.download, hardware, self.checkpoint_every, self.log)
         return carry_out(tasks, place, on=self.on, workers=self.workers or None, address=self.address or None)
 
 

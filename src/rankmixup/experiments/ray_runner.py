@@ -5,7 +5,8 @@ from typing import Any
 
 from rankmixup.errors import InvalidInput, WorkFailed
 from rankmixup.experiments.grid import Task
-from rankmixup.experiments.runner import Event, Workplace, attempt
+from rankmixup.experiments.runner import Event, attempt
+from rankmixup.training import Workplace
 
 __all__ = ["LOSSES", "on_ray"]
 
@@ -29,7 +30,7 @@ def on_ray(tasks: Sequence[Task], place: Workplace, address: str | None) -> Iter
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise WorkFailed(f"a Ray cluster must be there at {address or 'this machine'} ({' '.join(str(error).split())})") from error
     try:
-        gpu = place.accelerator not in ("cpu", "mps") and ray.cluster_resources().get("GPU", 0) >= 1
+        gpu = place.hardware.accelerator not in ("cpu", "mps") and ray.cluster_resources().get("GPU", 0) >= 1
         remote: Any = ray.remote(num_cpus=1, num_gpus=int(gpu), max_retries=LOSSES - 1, max_calls=0)(_attempt)
         running = {remote.remote(task, place): task for task in tasks}
         yield from (Event("started", task) for task in tasks)
@@ -54,6 +55,6 @@ def on_ray(tasks: Sequence[Task], place: Workplace, address: str | None) -> Iter
 def _attempt(task: Task, place: Workplace) -> Any:
     import torch
 
-    if place.accelerator == "cpu":
+    if place.hardware.accelerator == "cpu":
         torch.set_num_threads(1)
     return attempt(task, place)

@@ -11,32 +11,14 @@ from rankmixup.data import parse_source
 from rankmixup.data.base import resolve_root
 from rankmixup.errors import InvalidInput, RankMixupError, RunBusy
 from rankmixup.experiments.grid import Task, unknown_set_name
-from rankmixup.hardware import Accelerator
 from rankmixup.runs import StoredRun
-from rankmixup.training import train
+from rankmixup.training import Workplace, train_at
 from rankmixup.training.ood import predict_unknown
 
-__all__ = ["Event", "Outcome", "Workplace", "attempt", "carry_out"]
+__all__ = ["Event", "Outcome", "attempt", "carry_out"]
 
 _PATIENCE = 1.0
 """Seconds for which a worker rests that was given a run that another process is at."""
-
-
-@dataclass(frozen=True)
-class Workplace:
-    """Where runs are kept, where their data is, and on what they are trained."""
-
-    runs: Path
-    data_root: Path | None = None
-    download: bool = False
-    accelerator: Accelerator = "auto"
-    checkpoint_every: str = "1min"
-    compile: bool = False
-    loggers: tuple[str, ...] = ()
-
-    def absolute(self) -> "Workplace":
-        """The same place for processes that were started elsewhere."""
-        return dataclasses.replace(self, runs=self.runs.absolute(), data_root=resolve_root(self.data_root).absolute())
 
 
 @dataclass(frozen=True)
@@ -61,13 +43,12 @@ class Event:
 
 def attempt(task: Task, place: Workplace) -> Outcome:
     """Train a run or finish it, and show it its unknown samples, unless another process is at it."""
-    where = {"data_root": place.data_root, "download": place.download, "accelerator": place.accelerator}
     try:
         stored = StoredRun.locate(place.runs, task.run)
         if stored.state == "running":  # asked before its data is read for nothing
             raise RunBusy("another process trains it")
-        how = {"checkpoint_every": place.checkpoint_every, "compile": place.compile, "loggers": place.loggers}
-        train(task.run, runs=place.runs, **where, **how)  # type: ignore[arg-type]
+        train_at(place, task.run)
+        where = {"data_root": place.data_root, "download": place.download, "hardware": place.hardware}
         for unknown in task.unknown:
             predict_unknown(stored, parse_source(_below(place.data_root, unknown)), unknown_set_name(unknown), **where)  # type: ignore[arg-type]
     except RunBusy:
@@ -93,7 +74,8 @@ def carry_out(
     Every task is reported finished or failed exactly once. Closing the iterator ends the work, which can be taken up again at any time.
     `workers` processes, by default one for each GPU or else each core, do it on this machine; `address` is that of a Ray cluster.
     """
-    place = place.absolute()
+    # For processes that were started elsewhere.
+    place = dataclasses.replace(place, runs=place.runs.absolute(), data_root=resolve_root(place.data_root).absolute())
     missing = []
     for task in dict.fromkeys(tasks):
         try:

@@ -12,7 +12,8 @@ import torch
 
 from rankmixup.errors import Interrupted
 from rankmixup.experiments.grid import Task
-from rankmixup.experiments.runner import Event, Outcome, Workplace, attempt
+from rankmixup.experiments.runner import Event, Outcome, attempt
+from rankmixup.training import Workplace
 
 __all__ = ["LOSSES", "on_workers", "visible_gpus"]
 
@@ -28,7 +29,7 @@ _context = multiprocessing.get_context("spawn")
 
 def on_workers(tasks: Sequence[Task], place: Workplace, number: int | None) -> Iterator[Event]:
     """Carry out tasks on as many processes as there are GPUs, or else cores, or on `number` of them."""
-    gpus = [] if place.accelerator in ("cpu", "mps") else visible_gpus()
+    gpus = [] if place.hardware.accelerator in ("cpu", "mps") else visible_gpus()
     number = min(number or len(gpus) or os.cpu_count() or 1, len(tasks))
     todo, losses = deque(tasks), Counter[Task]()
     workers = [_Worker(place, gpus[slot % len(gpus)] if gpus else None) for slot in range(number)]

@@ -14,7 +14,7 @@ from rankmixup.evaluation.registry import METRICS, metric_named
 from rankmixup.evaluation.results import Calibration, Comparison, Detection, Estimate, Evaluation, Metrics
 
 if TYPE_CHECKING:
-    from rankmixup.runs.listing import EpochFigures, RunListing
+    from rankmixup.runs.listing import EpochSummary, RunListing
 
 __all__ = [
     "comparison_table",
@@ -176,8 +176,8 @@ def runs_table(listed: "RunListing") -> RenderableType:
     return Group(*parts, *(Text(f"broken: {one_line(reason)}") for reason in listed.broken.values()))
 
 
-def _epoch_cell(figures: "EpochFigures | None") -> str:
-    return "" if figures is None else f"{shown('accuracy', figures.accuracy)} {shown('ece', figures.ece):>5}"
+def _epoch_cell(epoch: "EpochSummary | None") -> str:
+    return "" if epoch is None else f"{shown('accuracy', epoch.accuracy)} {shown('ece', epoch.ece):>5}"
 
 
 def listing(kind: str, summaries: dict[str, str]) -> Table:

@@ -6,14 +6,15 @@ from typing import Any
 
 from rankmixup.errors import InvalidInput, one_line, require
 from rankmixup.runs.records import EpochRecord
+from rankmixup.runs.selection import improves
 from rankmixup.runs.store import RunState, StoredRun
 
-__all__ = ["EpochFigures", "RunListing", "RunSummary", "list_runs"]
+__all__ = ["EpochSummary", "RunListing", "RunSummary", "list_runs"]
 
 
 @dataclass(frozen=True)
-class EpochFigures:
-    """Validation figures of one epoch."""
+class EpochSummary:
+    """Validation metrics of one epoch."""
 
     epoch: int
     accuracy: float
@@ -34,8 +35,8 @@ class RunSummary:
     state: RunState
     epoch: int
     epochs: int
-    best: EpochFigures | None
-    last: EpochFigures | None
+    best: EpochSummary | None
+    last: EpochSummary | None
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,11 @@ def _summary(stored: StoredRun) -> RunSummary:
     require(stored.path.name == run.id, f"{stored.path} must be named {run.id}, the id of the run that its run.json describes")
     if stored.finished:
         stored.result()  # raises if it is damaged
-    epochs = [_figures(record) for record in stored.history()]
+    epochs = [_summary_of_epoch(record) for record in stored.history()]
+    best: EpochSummary | None = None
+    for epoch in epochs:
+        if improves(vars(epoch), None if best is None else vars(best), run.selection):
+            best = epoch
     return RunSummary(
         id=run.id,
         method=run.method.name,
@@ -81,19 +86,11 @@ def _summary(stored: StoredRun) -> RunSummary:
         state=stored.state,
         epoch=len(epochs),
         epochs=run.optimisation.epochs,
-        best=_best(epochs, run.selection),
+        best=best,
         last=epochs[-1] if epochs else None,
     )
 
 
-def _figures(record: EpochRecord) -> EpochFigures:
+def _summary_of_epoch(record: EpochRecord) -> EpochSummary:
     accuracy, nll, ece = (record.val[key] for key in ("accuracy", "nll", "ece"))
-    return EpochFigures(record.epoch, accuracy, nll, ece, record.ranking.get("tau"))
-
-
-def _best(epochs: list[EpochFigures], selection: str) -> EpochFigures | None:
-    if not epochs or selection == "last":
-        return epochs[-1] if epochs else None
-    if selection == "accuracy":
-        return max(epochs, key=lambda figures: figures.accuracy)
-    return min(epochs, key=lambda figures: figures.nll)
+    return EpochSummary(record.epoch, accuracy, nll, ece, record.ranking.get("tau"))

@@ -1,7 +1,6 @@
 """What one run is: method, data, network, optimisation and seed, and the name that follows from them."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from rankmixup.config import Configured
 from rankmixup.data import DataSource, parse_source
@@ -10,10 +9,9 @@ from rankmixup.methods import Method
 from rankmixup.models import leaves_variant_open, resolve_model
 from rankmixup.runs.optimisation import Optimisation
 from rankmixup.runs.recipes import recipe_for
+from rankmixup.runs.selection import Selection
 
-__all__ = ["Run", "Selection"]
-
-Selection = Literal["accuracy", "nll", "last"]
+__all__ = ["Run"]
 
 
 @dataclass(frozen=True, init=False)

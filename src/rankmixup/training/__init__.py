@@ -1,7 +1,7 @@
 """Training: the loop, on one device or many."""
 
-from rankmixup.training.loop import is_first_process, train
-from rankmixup.training.memory import keep_freed_memory
+from rankmixup.training.process_settings import keep_freed_memory
 from rankmixup.training.progress import ProgressWatcher, Watcher
+from rankmixup.training.train import Workplace, is_first_process, train, train_at
 
-__all__ = ["ProgressWatcher", "Watcher", "is_first_process", "keep_freed_memory", "train"]
+__all__ = ["ProgressWatcher", "Watcher", "Workplace", "is_first_process", "keep_freed_memory", "train", "train_at"]

@@ -1,4 +1,4 @@
-"""Checkpoints: written whole or not at all, told from damaged ones before anything is read, read without executing anything."""
+"""Checkpoints: written whole or not at all, checked for damage before they are read, read without executing anything."""
 
 import hashlib
 import io
@@ -6,6 +6,7 @@ import pickle
 import re
 import zipfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,13 +15,45 @@ import torch
 from rankmixup.errors import WorkFailed, require, shown
 from rankmixup.files import write_atomic
 
-__all__ = ["Checkpoints", "load_best", "load_checkpoint"]
+__all__ = ["CheckpointInterval", "Checkpoints", "load_best", "load_checkpoint"]
 
 Kind = Literal["step", "best"]
 
 SCHEMA = 2
 """Of the content of a file; 1 had neither this number nor the id of the run."""
 _NAME = re.compile(r"(?P<kind>step|best)-(?P<position>\d{8,})-(?P<digest>[0-9a-f]{12})\.pt")
+_INTERVAL = re.compile(r"\s*(?P<number>\d+(\.\d*)?)\s*(?P<unit>steps?|min|minutes?)\s*")
+
+
+@dataclass(frozen=True)
+class CheckpointInterval:
+    """Steps or seconds between two checkpoints: whichever is given.
+
+    >>> CheckpointInterval.parse("200steps"), CheckpointInterval.parse("5min")
+    (CheckpointInterval(steps=200, seconds=None), CheckpointInterval(steps=None, seconds=300.0))
+    """
+
+    steps: int | None = None
+    seconds: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "CheckpointInterval":
+        """From `Nsteps` or `Nmin`."""
+        match = _INTERVAL.fullmatch(text)
+        number = float(match["number"]) if match else 0.0
+        if match and match["unit"].startswith("min"):
+            return cls(seconds=60 * number)
+        rule = "must be a whole number of steps or a number of minutes, as in 200steps or 5min"
+        require(number.is_integer() and number >= 1, f"checkpoint_every {rule}, got {text!r}")
+        return cls(steps=int(number))
+
+    def after_step(self, position: int) -> bool:
+        """Whether the state after `position` steps is to be saved."""
+        return self.steps is not None and position % self.steps == 0
+
+    def after_time(self, seconds: float) -> bool:
+        """Whether a state is to be saved, `seconds` after the last one was."""
+        return self.seconds is not None and seconds >= self.seconds
 
 
 class Checkpoints:

@@ -26,15 +26,17 @@ _MEETING = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
 """Variables by which nodes find each other where neither torchrun nor SLURM has started the processes."""
 
 
-def build_fabric(hardware: Hardware, recipe: Optimisation) -> Fabric:
+def build_fabric(hardware: Hardware, optimisation: Optimisation) -> Fabric:
     """The processes of a run, not yet launched."""
     devices, nodes = _processes(hardware)
     processes = devices * nodes
     kind = _kind(hardware.accelerator)
-    _check_precision(recipe.precision, kind)
+    _check_precision(optimisation.precision, kind)
     if hardware.strategy == "fsdp":
         require(kind == "cuda", f"strategy 'fsdp' must run on CUDA devices, got {kind!r}")
-        require(recipe.precision != "16-mixed", "strategy 'fsdp' must go with another precision than '16-mixed', such as 'bf16-mixed'")
+        require(
+            optimisation.precision != "16-mixed", "strategy 'fsdp' must go with another precision than '16-mixed', such as 'bf16-mixed'"
+        )
     several = processes > 1 or hardware.strategy == "ddp"
     try:
         fabric = Fabric(
@@ -42,14 +44,15 @@ def build_fabric(hardware: Hardware, recipe: Optimisation) -> Fabric:
             devices=devices,
             num_nodes=nodes,
             strategy=sharding(processes) if hardware.strategy == "fsdp" else "ddp" if several else "auto",
-            precision=recipe.precision if recipe.precision.endswith("mixed") else "32-true",  # type: ignore[arg-type]
+            precision=optimisation.precision if optimisation.precision.endswith("mixed") else "32-true",  # type: ignore[arg-type]
         )
     except (RuntimeError, ValueError) as error:  # lightning-fabric's own are of both kinds, some of several lines
         reason = " ".join(str(error).split())
         raise InvalidInput(f"accelerator {kind!r} with {devices} devices must exist on this machine ({reason})") from error
     require(
-        recipe.batch_size >= processes * recipe.accumulate,
-        f"batch_size must leave a sample for each of {processes} processes in each of {recipe.accumulate} parts, got {recipe.batch_size}",
+        optimisation.batch_size >= processes * optimisation.accumulate,
+        f"batch_size must leave a sample for each of {processes} processes in each of {optimisation.accumulate} parts, "
+        f"got {optimisation.batch_size}",
     )
     return fabric
 
@@ -58,19 +61,19 @@ def set_up(
     fabric: Fabric,
     model: nn.Module,
     objective: Objective,
-    recipe: Optimisation,
+    optimisation: Optimisation,
     *,
     compile: bool = False,  # noqa: A002 - torch's own name for it
 ) -> tuple[_FabricModule, _FabricOptimizer]:
     """The training step and its optimiser, on the devices of `fabric`."""
     if fabric.device.type == "cuda":
-        torch.set_float32_matmul_precision("high" if recipe.precision == "tf32" else "highest")
-        torch.backends.cudnn.allow_tf32 = recipe.precision == "tf32"
+        torch.set_float32_matmul_precision("high" if optimisation.precision == "tf32" else "highest")
+        torch.backends.cudnn.allow_tf32 = optimisation.precision == "tf32"
     if compile:
         model.compile()
     # One after the other, because sharding replaces the parameters.
     step = fabric.setup_module(TrainStep(model, objective))
-    optimiser = fabric.setup_optimizers(build_optimiser(model, recipe))
+    optimiser = fabric.setup_optimizers(build_optimiser(model, optimisation))
     assert isinstance(optimiser, _FabricOptimizer)
     return step, optimiser
 

@@ -1,137 +1,146 @@
-"""Training a run from wherever it stands to its result. Nothing here knows a method, a data set or a network by name."""
+"""The training loop: epochs, their steps, and a validation after each. It knows no method, data set or network by name."""
 
-import contextlib
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+import dataclasses
+import math
+import time
 
-from lightning_fabric import Fabric
-from lightning_fabric.loggers.logger import Logger
-from lightning_fabric.utilities.rank_zero import rank_zero_only
+import torch
 
-from rankmixup.data import Dataset
-from rankmixup.data.overlap import check_held_out, overlap_sentence, shared_images
-from rankmixup.errors import WorkFailed, require, shown
-from rankmixup.files import write_json
-from rankmixup.hardware import Accelerator, Hardware, Strategy
-from rankmixup.runs import Run, StoredRun, describe_environment
-from rankmixup.training.every import Every
-from rankmixup.training.fabric import build_fabric
-from rankmixup.training.journal import Journal
-from rankmixup.training.loggers import check_loggers
-from rankmixup.training.memory import keep_freed_memory
-from rankmixup.training.processes import ask_first, speaking_once
+from rankmixup import random
+from rankmixup.data import Dataset, steps_per_epoch, training_batches
+from rankmixup.data.order import epoch_size
+from rankmixup.errors import WorkFailed
+from rankmixup.evaluation import all_metrics
+from rankmixup.runs import improves
+from rankmixup.training.checkpoint import CheckpointInterval
+from rankmixup.training.diagnostics import ranking_diagnostics
+from rankmixup.training.optimisation import learning_rate
+from rankmixup.training.predict import predict
+from rankmixup.training.processes import gather, maximum
 from rankmixup.training.progress import Watcher
-from rankmixup.training.settings import settings_restored
-from rankmixup.training.signals import Signals
-from rankmixup.training.trainer import Trainer
+from rankmixup.training.resume import KEPT, model_state, save_checkpoint
+from rankmixup.training.signals import Signals, interrupted
+from rankmixup.training.state import TrainingState
+from rankmixup.training.update import update
+from rankmixup.types import Batch
 
-__all__ = ["is_first_process", "train"]
+__all__ = ["TrainingLoop"]
 
-
-def train(
-    run: Run,
-    *,
-    runs: str | Path = "runs",
-    data_root: str | Path | None = None,
-    download: bool = False,
-    accelerator: Accelerator = "auto",
-    devices: int | None = None,
-    nodes: int | None = None,
-    strategy: Strategy = "auto",
-    compile: bool = False,  # noqa: A002 - the name of the flag, and of torch's function
-    workers: int | None = None,
-    checkpoint_every: str = "1min",
-    loggers: Sequence[str | Logger] = (),
-    watcher: Watcher | None = None,
-    keep_memory: bool = True,
-) -> StoredRun:
-    """Train `run`, or finish it if it was interrupted, or do nothing if it is finished; its directory is `runs/<id>`.
-
-    `data_root` is where data sets are on disk, and where `download` puts them; `workers` processes decode image files for each
-    device. See `Hardware` for the devices. `checkpoint_every` is a number of steps or minutes, as in "200steps" or "5min"; the end of
-    training is always saved. A first SIGINT or SIGTERM saves the run and raises `Interrupted`.
-
-    Settings of torch and signal handlers are put back at the end. What cannot be is that training on a CPU has the C library keep
-    freed memory for the rest of the process, see `keep_freed_memory`; `keep_memory=False` leaves it as it is, for slower steps.
-    """
-    require(isinstance(run, Run), f"run must be a rankmixup.Run, got {shown(run)}")
-    store = StoredRun.locate(runs, run)
-    if not store.finished:
-        check_loggers(loggers)
-        every, hardware = Every.parse(checkpoint_every), Hardware(accelerator, devices, nodes, strategy, compile)
-        root = None if data_root is None else Path(data_root)
-
-        def work(fabric: Fabric) -> None:
-            with speaking_once(fabric), contextlib.ExitStack() as until_done:
-                if keep_memory and fabric.device.type == "cpu":
-                    keep_freed_memory()
-                dataset = _load(fabric, run, root, download)
-                signals = Signals()
-                trainer = Trainer(fabric, store, dataset, every=every, signals=signals, workers=workers, compile=compile)
-                # Only now, when everything that can be wrong with the request has had its chance to be.
-                ask_first(fabric, lambda: _open(store, until_done))
-                first = Journal(store, watcher or Watcher(), loggers) if fabric.is_global_zero else None
-                if first is not None:
-                    _describe(store, dataset, first)
-                until_done.enter_context(signals)
-                with _naming_files():
-                    _train(trainer, first or Watcher())
-
-        with settings_restored():
-            build_fabric(hardware, run.optimisation).launch(work)
-    return store
+_STEPS_BETWEEN_CHECKS = 10
+"""With several processes or a GPU, which a check makes wait."""
 
 
-@contextlib.contextmanager
-def _naming_files() -> Iterator[None]:
-    """Say in one sentence which file could not be read or written."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is None:  # of something else, such as a connection
-            raise
-        raise WorkFailed(f"{error.filename2 or error.filename} could not be read or written ({error.strerror})") from error
+class TrainingLoop:
+    """One run on its devices, trained from `state` to its last epoch."""
 
+    def __init__(
+        self, state: TrainingState, dataset: Dataset, watcher: Watcher, signals: Signals, interval: CheckpointInterval, workers: int | None
+    ):
+        fabric, run = state.fabric, state.run
+        self.state, self.fabric, self.run, self.workers = state, fabric, run, workers
+        self.watcher, self.signals, self.interval = watcher, signals, interval
+        self.dataset = dataclasses.replace(dataset, train=dataset.train.to(fabric.device))
+        self.samples = epoch_size(dataset, run.data.sampling)
+        self.steps = steps_per_epoch(dataset, run.optimisation.batch_size, sampling=run.data.sampling, world_size=fabric.world_size)
+        self._checked = 0
+        self._check_after = 1 if fabric.world_size == 1 and fabric.device.type == "cpu" else _STEPS_BETWEEN_CHECKS
 
-def _load(fabric: Fabric, run: Run, root: Path | None, download: bool) -> Dataset:
-    # The first process fetches and decodes what the others then find.
-    with fabric.rank_zero_first():
-        dataset = run.data.load(root, download=download)
-    check_held_out(dataset, run.data.protocol)
-    return dataset
+    def train_epochs(self) -> None:
+        """Train all epochs that are left."""
+        self.watcher.start(self.run, self.state.epoch, self.steps)
+        try:
+            while self.state.epoch < self.run.optimisation.epochs:
+                self.train_epoch()
+        finally:
+            self.watcher.stop()
 
+    def train_epoch(self) -> None:
+        """What is left of a pass over the training set, and its validation."""
+        fabric, run, state = self.fabric, self.run, self.state
+        state.began = time.monotonic()
+        state.objective.epoch = state.epoch
+        state.step.train()
+        self._checked = state.steps_done
+        batches = training_batches(
+            self.dataset,
+            run.optimisation.batch_size,
+            seed=run.seed,
+            epoch=state.epoch,
+            sampling=run.data.sampling,
+            rank=fabric.global_rank,
+            world_size=fabric.world_size,
+            device=fabric.device,
+            start=state.steps_done,
+            workers=self.workers,
+        )
+        # Dropout draws from torch's global generators. A process that has no state of them begins a stream of its own.
+        names = (state.epoch, fabric.global_rank, *([state.steps_done] if state.steps_done else []))
+        with random.global_seed(run.seed, "epoch", *names):
+            if state.generators is not None:
+                random.set_global_state(state.generators, fabric.device)
+                state.generators = None
+            for batch in batches:
+                self.train_step(batch)
+                save = self.interval.after_step(state.position)
+                if state.steps_done == self.steps or save or state.steps_done - self._checked >= self._check_after:
+                    self.check(save=save and state.steps_done < self.steps)
+        self.validate()
+        self.check(save=self.interval.after_step(state.position) or state.epoch == run.optimisation.epochs)
 
-def _open(store: StoredRun, until_done: contextlib.ExitStack) -> None:
-    if not store.created:
-        store.create()
-    until_done.enter_context(store.locked())
+    def train_step(self, batch: Batch) -> None:
+        """One update of the weights."""
+        state, optimisation = self.state, self.run.optimisation
+        for group in state.optimiser.param_groups:
+            group["lr"] = learning_rate(optimisation, state.epoch, state.steps_done, self.steps)
+        total = min(optimisation.batch_size, self.samples - state.steps_done * optimisation.batch_size)
+        for name, value in update(self.fabric, state.step, state.optimiser, batch, total, optimisation).items():
+            state.terms[name].append(value)
+        state.steps_done += 1
+        state.position += 1
 
+    def validate(self) -> None:
+        """End the epoch: metrics of the validation split decide whether its weights are the best so far."""
+        fabric, run, dataset, state = self.fabric, self.run, self.dataset, self.state
+        own = {name: torch.stack(values).mean().item() for name, values in state.terms.items()}
+        parts = gather(fabric, own)
+        train = {name: sum(part[name] for part in parts) / len(parts) for name in own}
+        logits = predict(fabric, state.model, dataset.val, dataset.view, workers=self.workers)
+        if not math.isfinite(logits.sum().item()):
+            raise WorkFailed(f"validation logits of {run.method.name} must stay finite, got others in epoch {state.epoch + 1}; {KEPT}")
+        val = all_metrics(logits, dataset.val.y, from_logits=True)
+        ranking = ranking_diagnostics(fabric, state.model, dataset, logits, run.method, run.seed, workers=self.workers)
+        lr = state.optimiser.param_groups[0]["lr"]
+        state.end_epoch()
+        self._checked = 0
+        if improves(val, state.best.get("val"), run.selection):
+            weights = {name: value.clone() for name, value in model_state(state.model).items()}
+            state.best = {"epoch": state.epoch, "val": val, "model": weights}
+        self.watcher.epoch({"epoch": state.epoch, "train": train, "val": val, "ranking": ranking, "lr": lr, "seconds": state.seconds})
 
-def _describe(store: StoredRun, dataset: Dataset, watcher: Watcher) -> None:
-    """What the first process writes about a run before it trains for the first time."""
-    if not (store.path / "env.json").exists():
-        shared = shared_images(dataset)
-        write_json(store.path / "splits.json", {**dataset.manifest(), "shared_images": shared})
-        if (sentence := overlap_sentence(shared)) is not None:
-            watcher.warn(sentence)
-        write_json(store.path / "env.json", describe_environment())
+    def check(self, *, save: bool) -> None:
+        """Stop if the loss is not finite or a signal was received, save when it is time to; all processes do the same."""
+        state, not_finite = self.state, self._not_finite()
+        # The clock of the first process counts for all.
+        save |= self.fabric.is_global_zero and self.interval.after_time(time.monotonic() - state.saved)
+        stop, due, failed = maximum(self.fabric, [self.signals.received, int(save), int(not_finite is not None)])
+        if failed:
+            raise WorkFailed(next(sentence for sentence in gather(self.fabric, not_finite) if sentence is not None))
+        if stop or due:
+            save_checkpoint(state)
+        if stop:
+            raise interrupted(self.fabric, stop, state.store.path, state.where)
 
-
-def _train(trainer: Trainer, watcher: Watcher) -> None:
-    run, fabric = trainer.run, trainer.fabric
-    trainer.resume(watcher)
-    if fabric.is_global_zero:
-        trainer.store.trim_log(trainer.epoch)
-    watcher.start(run, trainer.epoch, trainer.steps)
-    try:
-        while trainer.epoch < run.optimisation.epochs:
-            trainer.train_epoch(watcher)
-    finally:
-        watcher.stop()
-    trainer.finish()
-    fabric.barrier()
-
-
-def is_first_process() -> bool:
-    """Whether this is the one of several training processes that speaks for all."""
-    return getattr(rank_zero_only, "rank", 0) == 0
+    def _not_finite(self) -> str | None:
+        """A sentence on the first value of the steps since the last check that is not finite."""
+        state, first = self.state, self._checked
+        self._checked = state.steps_done
+        if first == state.steps_done:
+            return None
+        recent = torch.stack([torch.stack(values[first:]).float() for values in state.terms.values()]).T.tolist()
+        for step, values in enumerate(recent, start=first + 1):
+            for name, value in zip(state.terms, values, strict=True):
+                if not math.isfinite(value):
+                    where = f"epoch {state.epoch + 1}, step {step}"
+                    return f"{name} of {self.run.method.name} must stay finite, got {value} in {where}; {KEPT}"
+        self.watcher.step(state.epoch, state.steps_done, recent[-1][list(state.terms).index("loss")])
+        return None

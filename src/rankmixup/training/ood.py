@@ -4,18 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from lightning_fabric import Fabric
 
-from rankmixup import random
 from rankmixup.data import DataSource
 from rankmixup.data.base import resolve_root
 from rankmixup.data.overlap import shared_classes
 from rankmixup.errors import InvalidInput, require
 from rankmixup.evaluation import Scores
-from rankmixup.models import build_model
-from rankmixup.runs import StoredRun
-from rankmixup.runs.records import Splits
+from rankmixup.hardware import Hardware
+from rankmixup.runs import StoredRun, build_network
 from rankmixup.training.checkpoint import load_best
 from rankmixup.training.predict import predict
 
@@ -39,8 +36,7 @@ def predict_unknown(
     *,
     data_root: Path | None = None,
     download: bool = False,
-    accelerator: str = "auto",
-    workers: int | None = None,
+    hardware: Hardware = Hardware(),  # noqa: B008 - frozen
 ) -> UnknownSamples:
     """Scores of another data set under the network of the run's selected epoch, kept in the run as `predictions/ood-NAME.npz`.
 
@@ -56,20 +52,11 @@ def predict_unknown(
         if download:
             source.download(resolve_root(data_root))
         split, class_names = source.outside(data_root)
-        fabric = Fabric(accelerator=accelerator, devices=1)
-        model = _network(stored, splits).to(fabric.device)
-        logits = predict(fabric, model, split, splits.view, workers=workers)
+        fabric = Fabric(accelerator=hardware.accelerator, devices=1)
+        model = build_network(stored.run, len(splits.class_names), splits.view)
+        model.load_state_dict(load_best(stored.checkpoints, stored.run.id))
+        logits = predict(fabric, model.to(fabric.device), split, splits.view, workers=hardware.workers)
         texts = {"source": np.array(source.content_hash()), "of_classes": np.array(class_names, dtype=np.str_)}
         stored.write_predictions(file, logits=logits.numpy(), index=split.index.numpy(), **texts)
     others = [str(other) for other in np.atleast_1d(stored.read_predictions(file, "of_classes")["of_classes"])]
     return UnknownSamples(stored.scores(file), tuple(shared_classes(splits.class_names, others)))
-
-
-def _network(stored: StoredRun, splits: Splits) -> torch.nn.Module:
-    view = splits.view
-    sizes = {"num_classes": len(splits.class_names), "image_size": view.image_size, "in_channels": view.in_channels}
-    # The weights that it begins with are of no account, but must not be drawn from the caller's generator.
-    with random.global_seed(stored.run.seed, "weights"):
-        model = build_model(stored.run.model, **sizes)
-    model.load_state_dict(load_best(stored.checkpoints, stored.run.id))
-    return model

@@ -1,4 +1,4 @@
-"""What the processes of a run agree on, and what they say when one of them is gone."""
+"""Values that the processes of a run share, and errors that one of them reports for all."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -11,15 +11,15 @@ from torch import distributed
 
 from rankmixup.errors import Interrupted, RankMixupError, WorkFailed
 
-__all__ = ["agree", "ask_first", "gather", "speaking_once"]
+__all__ = ["gather", "maximum", "on_first_process", "raise_from_one_process"]
 
 T = TypeVar("T")
 
-_ANSWER = timedelta(seconds=5)
+_TIMEOUT = timedelta(seconds=5)
 """How long a process has to say that it is still there."""
 
 
-def agree(fabric: Fabric, numbers: Sequence[int]) -> list[int]:
+def maximum(fabric: Fabric, numbers: Sequence[int]) -> list[int]:
     """The largest of each number over all processes."""
     if fabric.world_size == 1:
         return list(numbers)
@@ -29,34 +29,34 @@ def agree(fabric: Fabric, numbers: Sequence[int]) -> list[int]:
 
 
 def gather(fabric: Fabric, value: T) -> list[T]:
-    """What every process has."""
+    """The value of every process."""
     values = [value] * fabric.world_size
     if fabric.world_size > 1:
         distributed.all_gather_object(values, value)
     return values
 
 
-def ask_first(fabric: Fabric, action: Callable[[], T]) -> T:
-    """What `action` gives, or the error that it raises, in the first process: the same in all."""
-    answer: Any = None
+def on_first_process(fabric: Fabric, action: Callable[[], T]) -> T:
+    """Call `action` in the first process; all processes return its value or raise its error."""
+    value: Any = None
     if fabric.is_global_zero:
         try:
-            answer = action()
+            value = action()
         except (RankMixupError, OSError) as error:
-            answer = error
-    answer = fabric.broadcast(answer)
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
+            value = error
+    value = fabric.broadcast(value)
+    if isinstance(value, Exception):
+        raise value
+    return value
 
 
 @contextlib.contextmanager
-def speaking_once(fabric: Fabric) -> Iterator[None]:
-    """Errors leave from one process alone, the others exit with its status; a process that is gone is an error that names it."""
-    speaker = 0
+def raise_from_one_process(fabric: Fabric) -> Iterator[None]:
+    """Raise an error in one process alone, the others exit with its status; a process that is lost is an error that names it."""
+    reporter = 0
     error: RankMixupError | Interrupted | None = None
     if fabric.world_size > 1 and distributed.get_backend() == "gloo":
-        # Else lightning-fabric kills this process when another has ended, before it can say a word. A process that waits for a lost
+        # Else lightning-fabric kills this process when another has ended, before it can report the error. A process that waits for a lost
         # one under NCCL is better killed.
         getattr(fabric.strategy.launcher, "procs", []).clear()
     try:
@@ -67,7 +67,7 @@ def speaking_once(fabric: Fabric) -> Iterator[None]:
         gone = _gone(fabric, failed)
         if not gone:
             raise
-        speaker = min(set(range(fabric.world_size)) - set(gone))
+        reporter = min(set(range(fabric.world_size)) - set(gone))
         which = ", ".join(map(str, gone))
         error = WorkFailed(f"process {which} of {fabric.world_size} (counted from 0) is gone: it ended or cannot be reached")
         error.__cause__ = failed
@@ -75,27 +75,27 @@ def speaking_once(fabric: Fabric) -> Iterator[None]:
         # All are here and leave together: threads of the connection that outlive Python would abort the process.
         distributed.destroy_process_group()
     if error is not None:
-        if fabric.global_rank != speaker:
+        if fabric.global_rank != reporter:
             raise SystemExit(error.exit_status)
         raise error
 
 
 def _gone(fabric: Fabric, error: RuntimeError) -> list[int]:
-    """Processes that do not answer, if `error` says that a message could not be passed on."""
-    told = isinstance(error, distributed.DistError) or "gloo" in str(error).lower() or "NCCL" in str(error)
-    if fabric.world_size == 1 or not told:
+    """Processes that do not answer, if `error` says that a message could not be sent."""
+    failed = isinstance(error, distributed.DistError) or "gloo" in str(error).lower() or "NCCL" in str(error)
+    if fabric.world_size == 1 or not failed:
         return []
     try:
         store = distributed.distributed_c10d._get_default_store()
         store.set(f"rankmixup/alive/{fabric.global_rank}", "yes")
-        return [rank for rank in range(fabric.world_size) if not _answers(store, rank)]
+        return [rank for rank in range(fabric.world_size) if not _responds(store, rank)]
     except RuntimeError:  # the first process keeps the store
         return [0]
 
 
-def _answers(store: torch._C._distributed_c10d.Store, rank: int) -> bool:
+def _responds(store: torch._C._distributed_c10d.Store, rank: int) -> bool:
     try:
-        store.wait([f"rankmixup/alive/{rank}"], _ANSWER)
+        store.wait([f"rankmixup/alive/{rank}"], _TIMEOUT)
     except distributed.DistStoreError:
         return False
     return True

@@ -1,21 +1,30 @@
-"""What a finished run says of itself, computed from its stored logits alone."""
+"""The end of a run: its scores are stored, and its result is computed from them alone."""
 
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
+from rankmixup.data import Dataset
 from rankmixup.evaluation import Scores, all_metrics
+from rankmixup.files import write_json
 from rankmixup.posthoc import TemperatureScaling
-from rankmixup.runs.run import Selection
+from rankmixup.training.checkpoint import load_best
+from rankmixup.training.predict import store_predictions
+from rankmixup.training.resume import load_model_state
+from rankmixup.training.state import TrainingState
 
-__all__ = ["improves", "summarise"]
+__all__ = ["summarise", "write_result"]
 
 
-def improves(val: Mapping[str, Any], best: Mapping[str, Any] | None, rule: Selection) -> bool:
-    """Whether an epoch with these validation metrics is selected over the best one so far, if there is any."""
-    if rule == "last" or best is None:
-        return True
-    return val[rule] > best[rule] if rule == "accuracy" else val[rule] < best[rule]
+def write_result(state: TrainingState, dataset: Dataset, workers: int | None) -> None:
+    """Store the logits of the selected epoch, and write result.json; every process takes part."""
+    store, run = state.store, state.run
+    load_model_state(state.model, load_best(store.checkpoints, run.id))
+    store_predictions(state.fabric, state.model, dataset, store, workers=workers)
+    if state.fabric.is_global_zero:
+        result = summarise(*(Scores.read(store.predictions_path(name)) for name in ("val", "test")))
+        selection = {"rule": run.selection, "epoch": state.best["epoch"]}
+        head = {"id": run.id, "state": "finished", "protocol": run.data.protocol, "selection": selection}
+        write_json(store.path / "result.json", {**head, **result, "seconds": state.seconds})
 
 
 def summarise(val: Scores, test: Scores) -> dict[str, Any]:

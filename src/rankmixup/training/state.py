@@ -1,67 +1,72 @@
-"""What a network and its optimiser hold, whole, however they are divided among processes."""
+"""Everything that changes while a run trains."""
 
-import math
-from collections.abc import Mapping
+import time
+from collections import defaultdict
 from typing import Any
 
 import torch
 from lightning_fabric import Fabric
-from lightning_fabric.wrappers import _FabricOptimizer
-from torch import nn
-from torch.distributed.checkpoint.state_dict import (
-    StateDictOptions,
-    get_model_state_dict,
-    get_optimizer_state_dict,
-    set_model_state_dict,
-    set_optimizer_state_dict,
-)
+from torch import Tensor
 
-__all__ = ["PROGRESS", "check_progress", "load_model_state", "load_training_state", "model_state", "training_state"]
+from rankmixup import methods
+from rankmixup.data import Dataset
+from rankmixup.runs import StoredRun, build_network
+from rankmixup.training.checkpoint import Checkpoints
+from rankmixup.training.fabric import set_up
 
-PROGRESS = ("epoch", "steps_done", "position", "seconds")
-"""Attributes of a trainer that a checkpoint holds as they are."""
+__all__ = ["TrainingState"]
 
 
-def model_state(model: nn.Module) -> dict[str, Any]:
-    """Weights and buffers on the CPU; every process takes part, the first one gets them."""
-    return get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+class TrainingState:
+    """Network, objective and optimiser of a run on the devices of `fabric`, and how far it has come; saved and read by `resume`."""
 
+    def __init__(
+        self,
+        fabric: Fabric,
+        store: StoredRun,
+        dataset: Dataset,
+        *,
+        compile: bool = False,  # noqa: A002 - torch's own name for it
+    ):
+        self.fabric, self.store, self.run = fabric, store, store.run
+        self.model = build_network(self.run, dataset.num_classes, dataset.view)
+        self.run.method.check_model(self.model)
+        self.objective = methods.objective(
+            self.run.method,
+            dataset.num_classes,
+            seed=self.run.seed,
+            class_counts=dataset.class_counts,
+            dataset_size=len(dataset.train),
+            rank=fabric.global_rank,
+        ).to(fabric.device)
+        if not (isinstance(dataset.train.x, Tensor) and dataset.train.x.is_floating_point()):
+            # As batches made of bytes are.
+            self.model.to(memory_format=torch.channels_last)
+        self.step, self.optimiser = set_up(fabric, self.model, self.objective, self.run.optimisation, compile=compile)
+        self.checkpoints = Checkpoints(store.checkpoints, self.run.id)
+        self.epoch, self.steps_done, self.position, self.seconds = 0, 0, 0, 0.0
+        """Epochs, steps of the next one, steps in all, and seconds of training."""
+        self.terms: dict[str, list[Tensor]] = defaultdict(list)
+        """The loss and its terms in each of `steps_done` steps."""
+        self.best: dict[str, Any] = {}
+        """Number, validation metrics and weights of the selected epoch so far."""
+        self.generators: list[Tensor] | None = None
+        """States of torch's global generators to go on with, within an epoch."""
+        self.began = self.saved = time.monotonic()
 
-def load_model_state(model: nn.Module, state: dict[str, Any]) -> None:
-    """What `model_state` gave, which every process must have read."""
-    # A copy, because torch puts this process's shares in the place of whole tensors.
-    set_model_state_dict(model, dict(state), options=StateDictOptions(full_state_dict=True))
+    def end_epoch(self) -> None:
+        """Count an epoch, and forget its steps."""
+        self.epoch, self.steps_done = self.epoch + 1, 0
+        self.terms.clear()
+        self.count_time()
 
+    def count_time(self) -> None:
+        """Add the time since this was last called, or the epoch began, to the seconds of training."""
+        now = time.monotonic()
+        self.seconds += now - self.began
+        self.began = now
 
-def training_state(fabric: Fabric, model: nn.Module, optimiser: _FabricOptimizer) -> dict[str, Any]:
-    """All that an update depends on, but for the objective: weights, the optimiser's state, the scale of the loss of 16-mixed."""
-    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
-    return {
-        "model": model_state(model),
-        "optimiser": get_optimizer_state_dict(model, optimiser.optimizer, options=options),
-        "precision": fabric.strategy.precision.state_dict(),
-    }
-
-
-def load_training_state(fabric: Fabric, model: nn.Module, optimiser: _FabricOptimizer, state: dict[str, Any]) -> None:
-    """What `training_state` gave, which every process must have read."""
-    load_model_state(model, state["model"])
-    set_optimizer_state_dict(model, optimiser.optimizer, state["optimiser"], options=StateDictOptions(full_state_dict=True))
-    fabric.strategy.precision.load_state_dict(state["precision"])
-
-
-def check_progress(state: Mapping[str, Any], epochs: int, steps: int) -> None:
-    """Raise an error of any kind if what a checkpoint says of the progress of a run of `epochs` times `steps` cannot be."""
-    epoch, steps_done, position, seconds = (state[name] for name in PROGRESS)
-    numbers = all(type(number) is int for number in (epoch, steps_done, position)) and type(seconds) is float
-    if not numbers or not (0 <= epoch <= epochs and 0 <= steps_done <= steps and position >= 0 and 0 <= seconds < math.inf):
-        raise ValueError(f"{', '.join(PROGRESS)} are {epoch!r}, {steps_done!r}, {position!r}, {seconds!r}")
-    if not isinstance(state["model"], dict) or not state["model"]:
-        raise ValueError("it has no weights")
-    if not isinstance(state["processes"], list) or not state["processes"]:
-        raise ValueError("it has no states of processes")
-    for process in state["processes"]:
-        if any(values.shape != (steps_done,) for values in process["terms"].values()):
-            raise ValueError(f"terms must be of {steps_done} steps")
-        if any(generator.dtype != torch.uint8 for generator in process["generators"] or ()):
-            raise ValueError("states of generators must be bytes")
+    @property
+    def where(self) -> str:
+        """The last step, in words."""
+        return f"epoch {self.epoch + 1}, step {self.steps_done}" if self.steps_done else f"epoch {self.epoch}"

@@ -12,15 +12,15 @@ __all__ = ["update"]
 
 
 def update(
-    fabric: Fabric, step: _FabricModule, optimiser: _FabricOptimizer, batch: Batch, total: int, recipe: Optimisation
+    fabric: Fabric, step: _FabricModule, optimiser: _FabricOptimizer, batch: Batch, total: int, optimisation: Optimisation
 ) -> dict[str, Tensor]:
     """Forward, backward, clip and step on this process's share of a batch of `total` samples; its loss and its terms.
 
     Every sample counts the same, however unevenly parts and processes have divided the batch.
     """
     optimiser.zero_grad()
-    figures: dict[str, Tensor] = {}
-    parts = _parts(batch, recipe.accumulate)
+    terms: dict[str, Tensor] = {}
+    parts = _parts(batch, optimisation.accumulate)
     for done, part in enumerate(parts, start=1):
         with fabric.no_backward_sync(step, enabled=done < len(parts)):
             output = step(part.x, part.y, part.index)
@@ -28,17 +28,17 @@ def update(
             fabric.backward(output.loss * (len(part.y) * fabric.world_size / total))
         share = len(part.y) / len(batch.y)
         for name, value in {"loss": output.loss.detach(), **output.terms}.items():
-            figures[name] = share * value + figures.get(name, 0.0)
-    if recipe.clip > 0:
-        fabric.clip_gradients(step, optimiser, max_norm=recipe.clip, error_if_nonfinite=False)
+            terms[name] = share * value + terms.get(name, 0.0)
+    if optimisation.clip > 0:
+        fabric.clip_gradients(step, optimiser, max_norm=optimisation.clip, error_if_nonfinite=False)
     try:
         optimiser.step()
     except RuntimeError as error:
         if "without overflow" not in str(error):
             raise
         lr = optimiser.param_groups[0]["lr"]
-        raise WorkFailed(f"lr and weight_decay must be numbers of float32, got {lr:g} and {recipe.weight_decay:g}") from error
-    return figures
+        raise WorkFailed(f"lr and weight_decay must be numbers of float32, got {lr:g} and {optimisation.weight_decay:g}") from error
+    return terms
 
 
 def _parts(batch: Batch, count: int) -> list[Batch]:

@@ -1,4 +1,4 @@
-"""What the first process writes down of every epoch, and whom it tells."""
+"""What the first process records of every epoch."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -12,19 +12,19 @@ from rankmixup.training.advice import advice
 from rankmixup.training.loggers import numbers, open_loggers, write_csv
 from rankmixup.training.progress import Watcher
 
-__all__ = ["Journal"]
+__all__ = ["EpochLogger"]
 
 
-class Journal(Watcher):
-    """Writes log.jsonl and metrics.csv, tells loggers and another watcher, and warns if the numbers say that a setting is wrong."""
+class EpochLogger(Watcher):
+    """Writes log.jsonl and metrics.csv, informs loggers and another watcher, and warns if the numbers suggest a wrong setting."""
 
     def __init__(self, store: StoredRun, watcher: Watcher, loggers: Sequence[str | Logger] = ()):
-        self._store, self._watcher, self._asked = store, watcher, loggers
+        self._store, self._watcher, self._requested = store, watcher, loggers
         self._loggers: list[Logger] = []
         self._warnings: list[str] = []
 
     def warn(self, message: str) -> None:
-        """Said at once, and written with the epoch that it was said in."""
+        """Shown at once, and recorded with the current epoch."""
         self._warnings.append(message)
         self._watcher.warn(message)
 
@@ -32,7 +32,7 @@ class Journal(Watcher):
         self._run, self._history = run, self._store.history()
         if self._history:
             self._write_csv()
-        self._loggers = open_loggers(self._asked, self._store, epochs_done)
+        self._loggers = open_loggers(self._requested, self._store, epochs_done)
         self._watcher.start(run, epochs_done, steps)
 
     def step(self, epochs_done: int, steps_done: int, loss: float) -> None:

@@ -6,7 +6,7 @@ from lightning_fabric.loggers.logger import Logger
 
 import rankmixup as rm
 from rankmixup.training import Watcher
-from rankmixup.training.journal import Journal
+from rankmixup.training.epoch_logger import EpochLogger
 from tests.runs.records import epoch_record, metrics
 from tests.training.runs import EPOCHS, At, crash, logits, same, short
 
@@ -44,8 +44,8 @@ def test_a_line_of_the_log_holds_what_the_contract_says(tmp_path):
         assert set(line["ranking"]) == {"tau", "violated_raw", "violated_mixed", "active_hinges"}
         assert set(line["train"]) == {"loss", "ce", "ranking"}
         assert line["warnings"] == []
-    recipe = stored.run.optimisation
-    assert [line["lr"] for line in lines] == pytest.approx([recipe.lr, recipe.lr, recipe.lr * recipe.decay])
+    optimisation = stored.run.optimisation
+    assert [line["lr"] for line in lines] == pytest.approx([optimisation.lr, optimisation.lr, optimisation.lr * optimisation.decay])
     assert [record.to_dict() for record in stored.history()] == lines
 
 
@@ -83,12 +83,12 @@ def test_a_warning_is_said_at_once_and_written_with_its_epoch(tmp_path):
     stored = rm.train(short(), runs=tmp_path)
     (stored.path / "log.jsonl").unlink()
     watcher = At()
-    journal = Journal(stored, watcher)
-    journal.warn("before anything")
-    journal.start(stored.run, 0, 4)
+    logger = EpochLogger(stored, watcher)
+    logger.warn("before anything")
+    logger.start(stored.run, 0, 4)
     for epoch, nll in enumerate([2.0, 0.5, 9.0, 9.0, 9.0], start=1):
-        journal.epoch(epoch_record(epoch, val=metrics(nll=nll), ranking={}))
-    journal.stop()
+        logger.epoch(epoch_record(epoch, val=metrics(nll=nll), ranking={}))
+    logger.stop()
     assert len(watcher.warnings) == 2
     assert [len(record.warnings) for record in stored.history()] == [1, 0, 0, 1, 0]
     assert stored.history()[0].warnings == ("before anything",)

@@ -1,5 +1,6 @@
 import os
 import signal
+import sys
 import warnings
 
 import pytest
@@ -51,7 +52,7 @@ def test_the_process_is_left_as_it_was(action, watcher, tmp_path):
 
 def test_the_memory_of_the_process_can_be_left_alone(tmp_path, monkeypatch):
     called = []
-    monkeypatch.setattr("rankmixup.training.loop.keep_freed_memory", lambda: called.append(True))
+    monkeypatch.setattr(sys.modules["rankmixup.training.train"], "keep_freed_memory", lambda: called.append(True))
     rm.train(short(), runs=tmp_path, keep_memory=False)
     assert called == []
     rm.train(short(seed=1), runs=tmp_path)

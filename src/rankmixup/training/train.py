@@ -1,0 +1,161 @@
+"""Training a run from wherever it stands to its result."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lightning_fabric import Fabric
+from lightning_fabric.loggers.logger import Logger
+from lightning_fabric.utilities.rank_zero import rank_zero_only
+
+from rankmixup.data import Dataset
+from rankmixup.data.overlap import check_held_out, overlap_sentence, shared_images
+from rankmixup.errors import WorkFailed, require, shown
+from rankmixup.files import write_json
+from rankmixup.hardware import Accelerator, Hardware, Strategy
+from rankmixup.runs import Run, StoredRun, describe_environment
+from rankmixup.training.checkpoint import CheckpointInterval
+from rankmixup.training.epoch_logger import EpochLogger
+from rankmixup.training.fabric import build_fabric
+from rankmixup.training.loggers import check_loggers
+from rankmixup.training.loop import TrainingLoop
+from rankmixup.training.process_settings import keep_freed_memory, settings_restored
+from rankmixup.training.processes import on_first_process, raise_from_one_process
+from rankmixup.training.progress import Watcher
+from rankmixup.training.result import write_result
+from rankmixup.training.resume import resume
+from rankmixup.training.signals import Signals
+from rankmixup.training.state import TrainingState
+
+__all__ = ["Workplace", "is_first_process", "train", "train_at"]
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where runs and data sets are, what runs are trained on, how often they are saved and where they are logged to."""
+
+    runs: Path
+    data_root: Path | None = None
+    download: bool = False
+    hardware: Hardware = Hardware()
+    checkpoint_every: str = "1min"
+    loggers: tuple[str | Logger, ...] = ()
+
+
+def train(
+    run: Run,
+    *,
+    runs: str | Path = "runs",
+    data_root: str | Path | None = None,
+    download: bool = False,
+    accelerator: Accelerator = "auto",
+    devices: int | None = None,
+    nodes: int | None = None,
+    strategy: Strategy = "auto",
+    compile: bool = False,  # noqa: A002 - the name of the flag, and of torch's function
+    workers: int | None = None,
+    checkpoint_every: str = "1min",
+    loggers: Sequence[str | Logger] = (),
+    watcher: Watcher | None = None,
+    keep_memory: bool = True,
+) -> StoredRun:
+    """Train `run`, continue it if it was interrupted, or do nothing if it is finished.
+
+    A first SIGINT or SIGTERM saves the run and raises `Interrupted`. Settings of torch and signal handlers are restored at the end.
+
+    Args:
+        run: What is trained.
+        runs: Folder of runs; the directory of this one is `runs/<id>`.
+        data_root: Folder of the data sets that live on disk.
+        download: Whether a data set that is not there is downloaded.
+        accelerator: Kind of device, as the next five arguments a field of `Hardware`.
+        devices: Devices on each node.
+        nodes: Machines.
+        strategy: How the network is divided among devices.
+        compile: Whether the network is compiled.
+        workers: Processes that decode image files for each device.
+        checkpoint_every: Steps or minutes between two checkpoints, as in "200steps" or "5min"; the end of training is always saved.
+        loggers: "tensorboard", "wandb", "mlflow", or loggers of lightning-fabric.
+        watcher: Is told of steps, epochs and warnings.
+        keep_memory: Whether training on a CPU may change how the C library frees memory, for the rest of the process, which makes
+            steps faster; see `keep_freed_memory`.
+
+    Returns:
+        The finished run.
+    """
+    hardware = Hardware(accelerator, devices, nodes, strategy, compile, workers)
+    place = Workplace(Path(runs), None if data_root is None else Path(data_root), download, hardware, checkpoint_every, tuple(loggers))
+    return train_at(place, run, watcher, keep_memory=keep_memory)
+
+
+def train_at(place: Workplace, run: Run, watcher: Watcher | None = None, *, keep_memory: bool = True) -> StoredRun:
+    """`train` with its settings as one object."""
+    require(isinstance(run, Run), f"run must be a rankmixup.Run, got {shown(run)}")
+    store = StoredRun.locate(place.runs, run)
+    if store.finished:
+        return store
+    check_loggers(place.loggers)
+    interval, hardware = CheckpointInterval.parse(place.checkpoint_every), place.hardware
+
+    def work(fabric: Fabric) -> None:
+        with raise_from_one_process(fabric), contextlib.ExitStack() as until_done:
+            if keep_memory and fabric.device.type == "cpu":
+                keep_freed_memory()
+            # The first process fetches and decodes what the others then find.
+            with fabric.rank_zero_first():
+                dataset = run.data.load(place.data_root, download=place.download)
+            check_held_out(dataset, run.data.protocol)
+            state, signals = TrainingState(fabric, store, dataset, compile=hardware.compile), Signals()
+            first = EpochLogger(store, watcher or Watcher(), place.loggers) if fabric.is_global_zero else None
+            loop = TrainingLoop(state, dataset, first or Watcher(), signals, interval, hardware.workers)
+            # Only now, when everything that can be wrong with the request has been checked.
+            on_first_process(fabric, lambda: _open(store, until_done))
+            if first is not None:
+                _describe(store, dataset, first)
+            until_done.enter_context(signals)
+            with _naming_files():
+                warnings = resume(state, loop.steps)
+                if first is not None:
+                    for warning in warnings:
+                        first.warn(warning)
+                    store.trim_log(state.epoch)
+                loop.train_epochs()
+                write_result(state, dataset, hardware.workers)
+                fabric.barrier()
+
+    with settings_restored():
+        build_fabric(hardware, run.optimisation).launch(work)
+    return store
+
+
+@contextlib.contextmanager
+def _naming_files() -> Iterator[None]:
+    """Say in one sentence which file could not be read or written."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:  # of something else, such as a connection
+            raise
+        raise WorkFailed(f"{error.filename2 or error.filename} could not be read or written ({error.strerror})") from error
+
+
+def _open(store: StoredRun, until_done: contextlib.ExitStack) -> None:
+    if not store.created:
+        store.create()
+    until_done.enter_context(store.locked())
+
+
+def _describe(store: StoredRun, dataset: Dataset, watcher: Watcher) -> None:
+    """Write splits.json and env.json before a run trains for the first time."""
+    if not (store.path / "env.json").exists():
+        shared = shared_images(dataset)
+        write_json(store.path / "splits.json", {**dataset.manifest(), "shared_images": shared})
+        if (sentence := overlap_sentence(shared)) is not None:
+            watcher.warn(sentence)
+        write_json(store.path / "env.json", describe_environment())
+
+
+def is_first_process() -> bool:
+    """Whether this is the first of the training processes, the one that prints and writes."""
+    return getattr(rank_zero_only, "rank", 0) == 0

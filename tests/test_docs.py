@@ -27,6 +27,25 @@ def test_every_test_named_in_a_document_exists(document):
     assert found > 10
 
 
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_dotted_name_in_a_document_exists(page):
+    """Names like `rankmixup.metrics.kendall_tau`, `functional.mixup` and `rm.train`; groups of entry points have the names of modules."""
+    packages = "|".join(module.name for module in pkgutil.iter_modules(rankmixup.__path__))
+    for name in re.findall(rf"`@?((?:rm|rankmixup|{packages})(?:\.\w+)+)(?=[`(])", page.read_text()):
+        first, *rest = name.split(".")
+        path = rest if first in ("rm", "rankmixup") else [first, *rest]
+        if path in (["methods"], ["calibrators"], ["metrics"]) or path[-1] in ("py", "toml", "md", "csv"):
+            continue
+        found = rankmixup
+        for part in path:
+            dotted = f"{getattr(found, '__name__', '')}.{part}"
+            found = getattr(found, part, None) or importlib.import_module(dotted)
+        assert found is not None, name
+
+
 def test_every_method_mixer_and_function_has_its_row_in_the_paper_document():
     from rankmixup.methods import Method
     from rankmixup.mixers import Mixer

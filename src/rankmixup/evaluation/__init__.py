@@ -1,5 +1,6 @@
 """Evaluation: scores and their files, every metric with its interval and noise floor, comparison of models, OOD detection."""
 
+from rankmixup.evaluation.calibrate import fit_calibrator, fit_temperatures
 from rankmixup.evaluation.comparison import compare, compare_scores, paired_comparison
 from rankmixup.evaluation.evaluation import evaluate, evaluate_scores
 from rankmixup.evaluation.noise_floor import ece_noise_floor
@@ -28,6 +29,8 @@ __all__ = [
     "ece_noise_floor",
     "evaluate",
     "evaluate_scores",
+    "fit_calibrator",
+    "fit_temperatures",
     "holm",
     "mcnemar",
     "metric_uncertainty",

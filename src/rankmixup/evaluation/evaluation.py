@@ -1,7 +1,7 @@
 """Evaluation of one set of scores: every metric with its uncertainty, before and after calibration, and OOD detection."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rankmixup import random
 from rankmixup.errors import require, require_whole, shown
+from rankmixup.evaluation.calibrate import Objective, fit_calibrator
 from rankmixup.evaluation.detection import detect_all
 from rankmixup.evaluation.registry import METRICS
 from rankmixup.evaluation.resampling import check_replicates
@@ -19,14 +20,11 @@ from rankmixup.evaluation.uncertainty import metric_uncertainty
 from rankmixup.metrics.calibration import check_num_bins
 from rankmixup.metrics.ood import OODKind
 from rankmixup.ops import as_tensor
-from rankmixup.posthoc import CALIBRATORS, Calibrator, TemperatureScaling
 
 __all__ = ["Array", "as_scores", "estimate_metrics", "evaluate", "evaluate_scores"]
 
 Array = Tensor | NDArray[np.generic] | Sequence[Any]
 """Tensors, numpy arrays or lists."""
-
-Objective = Literal["nll", "ece-grid"]
 
 
 def evaluate(
@@ -108,7 +106,7 @@ def evaluate_scores(
     if held_out is not None:
         others = held_out.scores.shape[1]
         require(others == classes, f"held-out and test scores must have the same number of classes, got {others} and {classes}")
-        calibrator = _calibrator(calibrate_with, objective, num_bins).fit(held_out.logits, held_out.labels, split=fitted_on)
+        calibrator = fit_calibrator(held_out, calibrate_with, objective=objective, num_bins=num_bins, fitted_on=fitted_on)
         calibrated = Scores(calibrator.transform(test.logits.double()), test.labels)
         report = calibrator.report_
         calibration = Calibration(
@@ -135,13 +133,3 @@ def estimate_metrics(scores: Scores, *, num_bins: int = 15, replicates: int = 10
         scores.scores, scores.labels, from_logits=scores.from_logits, num_bins=num_bins, replicates=replicates, rng=rng
     )
     return {key: found.get(key) for key in METRICS}
-
-
-def _calibrator(name: str, objective: Objective, num_bins: int) -> Calibrator:
-    kind = CALIBRATORS[name]
-    if issubclass(kind, TemperatureScaling):
-        return kind(objective, num_bins=num_bins)
-    require(objective == "nll", f"objective must be 'nll' for any calibrator but temperature, got {objective!r} for {name!r}")
-    calibrator = kind()
-    calibrator.num_bins = num_bins
-    return calibrator

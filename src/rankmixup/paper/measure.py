@@ -1,6 +1,5 @@
 """Metrics of stored runs, from their logits alone: before and after each temperature, with the interval over test samples."""
 
-import warnings
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from rankmixup import random
 from rankmixup.errors import InvalidInput
-from rankmixup.evaluation import Scores
+from rankmixup.evaluation import Scores, fit_temperatures
 from rankmixup.evaluation.diagrams import lambda_curve
 from rankmixup.evaluation.replicates import bootstrap, read_samples
 from rankmixup.evaluation.statistics import GAP_KEYS, gap_floor, gap_interval
@@ -26,7 +25,6 @@ from rankmixup.metrics import (
     underconfidence_error,
 )
 from rankmixup.ops import confidence
-from rankmixup.posthoc import TemperatureScaling
 from rankmixup.runs import Run, StoredRun
 
 __all__ = ["OBJECTIVES", "Measured", "Measurements", "Stage"]
@@ -146,13 +144,8 @@ class _Opened:
 
     @cached_property
     def temperature(self) -> dict[Stage, float]:
-        val = self._stored.scores("val")
-        found: dict[Stage, float] = {"plain": 1.0}
-        for objective in OBJECTIVES:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a fit on its boundary is in the run's result, and no news in a table
-                found[objective] = TemperatureScaling(objective).fit(val.logits, val.labels).temperature_  # type: ignore[arg-type]
-        return found
+        fitted = fit_temperatures(self._stored.scores("val"))
+        return {"plain": 1.0, "ece-grid": fitted["ece-grid"].temperature_, "nll": fitted["nll"].temperature_}
 
     def logits(self, stage: Stage) -> Float[Tensor, "N K"]:
         return self.test.logits / self.temperature[stage]

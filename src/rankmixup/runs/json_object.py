@@ -1,7 +1,7 @@
 """JSON that was read from a file, whose values are asked for with the type that they must have."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rankmixup.errors import InvalidInput, require, shown
@@ -22,26 +22,24 @@ class JsonObject:
         """Raise `InvalidInput` unless `condition` holds."""
         require(condition, f"{self._name}: {key} must be {rule}, got {shown(value)}")
 
-    def _value(self, key: str, rule: str) -> Any:
+    def get(self, key: str, rule: str, is_valid: Callable[[Any], bool]) -> Any:
+        """The value of `key`, for which `is_valid` must hold; `rule` is how errors put that."""
         if key not in self.values:
             raise InvalidInput(f"{self._name}: {key} must be {rule}, it is missing")
+        self.require(is_valid(self.values[key]), key, rule, self.values[key])
         return self.values[key]
 
     def child(self, key: str) -> "JsonObject":
         """An object in the object."""
-        return JsonObject(self._value(key, "a JSON object"), f"{self._name}: {key}")
+        return JsonObject(self.get(key, "a JSON object", lambda value: True), f"{self._name}: {key}")
 
     def items(self, key: str) -> list[Any]:
         """A list of anything."""
-        value = self._value(key, "a list")
-        self.require(isinstance(value, list), key, "a list", value)
-        return value
+        return self.get(key, "a list", lambda value: isinstance(value, list))
 
     def string(self, key: str) -> str:
         """A string."""
-        value = self._value(key, "a string")
-        self.require(isinstance(value, str), key, "a string", value)
-        return value
+        return self.get(key, "a string", lambda value: isinstance(value, str))
 
     def strings(self, key: str) -> tuple[str, ...]:
         """A list of strings."""
@@ -51,16 +49,11 @@ class JsonObject:
 
     def integer(self, key: str, *, least: int = 0) -> int:
         """An integer of at least `least`."""
-        rule = f"an integer of at least {least}"
-        value = self._value(key, rule)
-        self.require(isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**63, key, rule, value)
-        return value
+        return self.get(key, f"an integer of at least {least}", lambda value: type(value) is int and least <= value < 2**63)
 
     def number(self, key: str) -> float:
         """A finite number."""
-        value = self._value(key, "a number")
-        self.require(is_number(value), key, "a number", value)
-        return float(value)
+        return float(self.get(key, "a number", is_number))
 
     def numbers(self, key: str) -> dict[str, float | None]:
         """An object of finite numbers and nulls."""

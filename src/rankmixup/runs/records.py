@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,21 +22,25 @@ Metrics = Mapping[str, Any]
 _ALWAYS = ("accuracy", "nll", "ece", "oe", "ue")
 
 
-@dataclass(frozen=True)
-class Selected:
+class Selected(NamedTuple):
     """The epoch whose weights were kept."""
 
     rule: str
     epoch: int
 
 
-@dataclass(frozen=True)
-class Temperature:
-    """A temperature fitted on validation."""
+class Temperature(NamedTuple):
+    """A temperature fitted on validation, and metrics of the test split after it."""
 
     value: float
     test: Metrics
-    """Metrics of the test split after it."""
+
+
+class SplitRecord(NamedTuple):
+    """How many samples a split has, and the hash of the list of them."""
+
+    size: int
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -102,14 +106,6 @@ class EpochRecord:
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
         return {**dataclasses.asdict(self), "warnings": list(self.warnings)}
-
-
-@dataclass(frozen=True)
-class SplitRecord:
-    """How many samples a split has, and the hash of the list of them."""
-
-    size: int
-    sha256: str
 
 
 @dataclass(frozen=True)

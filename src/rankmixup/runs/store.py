@@ -2,9 +2,10 @@
 
 import os
 import platform
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from rankmixup.runs.run import Run
 
 __all__ = ["RunState", "StoredRun", "describe_environment"]
 
+T = TypeVar("T")
 RunState = Literal["running", "finished", "interrupted"]
 
 
@@ -104,24 +106,21 @@ class StoredRun:
 
     def result(self) -> RunResult:
         """Selected epoch, metrics, temperatures and seconds of a finished run (result.json)."""
+        result = self._read("result.json", RunResult.from_dict)
+        if result is None:
+            how = f"continue it with 'rankmixup train --resume {self.path}'"
+            raise InvalidInput(f"run {self.path} must be finished to have a result; {how}")
         path = self.path / "result.json"
-        require(
-            self.finished,
-            f"run {self.path} must be finished to have a result; continue it with 'rankmixup train --resume {self.path}'",
-        )
-        result = RunResult.from_dict(read_json(path), str(path))
         require(result.id == self.run.id, f"{path} must be of run {self.run.id}, it is of run {shown(result.id)}")
         return result
 
     def splits(self) -> Splits | None:
         """Sizes and hashes of the splits, class names and how images are prepared (splits.json); None without the file."""
-        path = self.path / "splits.json"
-        return Splits.from_dict(read_json(path), str(path)) if path.exists() else None
+        return self._read("splits.json", Splits.from_dict)
 
     def environment(self) -> Environment | None:
         """Python, platform, package versions and devices of the training (env.json); None without the file."""
-        path = self.path / "env.json"
-        return Environment.from_dict(read_json(path), str(path)) if path.exists() else None
+        return self._read("env.json", Environment.from_dict)
 
     def history(self) -> list[EpochRecord]:
         """One record for each epoch (log.jsonl)."""
@@ -143,6 +142,10 @@ class StoredRun:
         """Stored logits and lambda of mixed test samples; None without the file."""
         path = self.predictions_path("mixed")
         return MixedPredictions.from_arrays(self.read_predictions("mixed", "logits", "lam"), str(path)) if path.exists() else None
+
+    def _read(self, name: str, parse: Callable[[Any, str], T]) -> T | None:
+        path = self.path / name
+        return parse(read_json(path), str(path)) if path.exists() else None
 
     @property
     def checkpoints(self) -> Path:

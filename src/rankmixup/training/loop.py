@@ -107,7 +107,7 @@ class TrainingLoop:
         logits = predict(fabric, state.model, dataset.val, dataset.view, workers=self.workers)
         if not math.isfinite(logits.sum().item()):
             raise WorkFailed(f"validation logits of {run.method.name} must stay finite, got others in epoch {state.epoch + 1}; {KEPT}")
-        val = all_metrics(logits, dataset.val.y, from_logits=True)
+        val = all_metrics(logits, dataset.val.y)
         ranking = ranking_diagnostics(fabric, state.model, dataset, logits, run.method, run.seed, workers=self.workers)
         lr = state.optimiser.param_groups[0]["lr"]
         state.end_epoch()

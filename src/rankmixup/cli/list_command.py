@@ -38,14 +38,13 @@ def run(argv: list[str]) -> int:
         "mixers": Mixer.registry,
         "models": MODELS,
         "data": DataSource.registry,
+        "metrics": METRICS,
         "calibrators": CALIBRATORS,
     }
     if options.kind == "experiments":
         from rankmixup.paper import EXPERIMENTS
 
         summaries = {key: experiment.title for key, experiment in EXPERIMENTS.items()}
-    elif options.kind == "metrics":
-        summaries = {key: metric.summary for key, metric in METRICS.items()}
     else:
         summaries = registries[options.kind].summaries()
     if options.json:

@@ -4,7 +4,7 @@ from rankmixup.evaluation.calibrate import fit_calibrator, fit_temperatures
 from rankmixup.evaluation.comparison import compare, compare_scores, paired_comparison
 from rankmixup.evaluation.evaluation import evaluate, evaluate_scores
 from rankmixup.evaluation.noise_floor import ece_noise_floor
-from rankmixup.evaluation.registry import METRICS, Metric
+from rankmixup.evaluation.registry import METRICS, Metric, register_metric
 from rankmixup.evaluation.results import Calibration, Compared, Comparison, Detection, Difference, Estimate, Evaluation, NoiseFloor
 from rankmixup.evaluation.scores import Scores
 from rankmixup.evaluation.significance import holm, mcnemar, over_seeds
@@ -36,4 +36,5 @@ __all__ = [
     "metric_uncertainty",
     "over_seeds",
     "paired_comparison",
+    "register_metric",
 ]

@@ -10,15 +10,17 @@ from torch import Tensor
 
 from rankmixup import random
 from rankmixup.errors import InvalidInput, require, shown, unknown_name
+from rankmixup.evaluation.custom import custom_values, resampled_values
 from rankmixup.evaluation.evaluation import Array, as_scores, estimate_metrics
-from rankmixup.evaluation.registry import METRICS
+from rankmixup.evaluation.registry import METRICS, PASS_KEYS
 from rankmixup.evaluation.replicates import Bootstrap, Samples, bootstrap, ranked_values, read_samples
 from rankmixup.evaluation.resampling import bootstrap_weights
 from rankmixup.evaluation.results import Compared, Comparison, Difference, percentiles
 from rankmixup.evaluation.scores import Scores
 from rankmixup.evaluation.significance import holm, mcnemar
-from rankmixup.evaluation.statistics import GAP_KEYS, bin_statistics, gap_floor, gap_interval
+from rankmixup.evaluation.statistics import bin_statistics, gap_draws, gap_floor, gap_interval
 from rankmixup.metrics.inputs import top_label
+from rankmixup.ops import as_tensor
 
 __all__ = ["compare", "compare_scores", "paired_comparison"]
 
@@ -121,10 +123,6 @@ def _verdict(key: str, difference: float, p_value: float) -> str:
     return "better" if METRICS[key].better(difference, 0.0) else "worse"
 
 
-_MEANS = ("accuracy", "top5_accuracy", "nll", "brier")
-_RANKED = ("aurc", "eaurc", "auroc_correct")
-
-
 def paired_comparison(
     logits_a: Float[Tensor, "N K"],
     logits_b: Float[Tensor, "N J"],
@@ -143,13 +141,30 @@ def paired_comparison(
     inversion are combined (Zou and Donner's MOVER), with the correlation of the joint replicates. That interval lies around the
     difference of the values without bias, of which `difference`, that of the plain values, may be off.
     """
-    keys = (*_MEANS, *GAP_KEYS, *_RANKED)
+    keys = [name for name, metric in METRICS.items() if metric.bins is not None or metric.interval != "inversion"]
     require(isinstance(key, str) and key in keys, f"key must be one of {', '.join(keys)}, got {shown(key)}")
-    models = [read_samples(logits, target, num_bins=num_bins, from_logits=from_logits) for logits in (logits_a, logits_b)]
-    require(key != "top5_accuracy" or all(key in samples.means for samples in models), "top5_accuracy needs at least 5 classes")
-    if key in GAP_KEYS:
+    least = METRICS[key].min_classes
+    classes = [as_tensor("logits", logits).shape[-1] for logits in (logits_a, logits_b)]
+    require(min(classes) >= least, f"{key} needs at least {least} classes, got {min(classes)}")
+    more: list[dict[str, Tensor]] = [{}, {}]
+    scores: list[Scores] = []
+    if key not in PASS_KEYS:
+        scores = [Scores(logits, target, from_logits) for logits in (logits_a, logits_b)]
+        more = [custom_values(each, [key]) for each in scores]
+    columns = [{name: column for name, column in each.items() if column.ndim == 1} for each in more]
+    models = [
+        read_samples(logits, target, num_bins=num_bins, from_logits=from_logits, more=each)
+        for logits, each in zip((logits_a, logits_b), columns, strict=True)
+    ]
+    if METRICS[key].bins is not None:
         return _combined(key, models, bootstrap(models, replicates, rng, ranked=False), replicates, rng)
-    difference, replicated = (_mean_differences if key in _MEANS else _ranked_differences)(key, models, replicates, rng)
+    if key in models[0].means:
+        difference, replicated = _mean_differences(key, models, replicates, rng)
+    elif key in PASS_KEYS:
+        difference, replicated = _ranked_differences(key, models, replicates, rng)
+    else:
+        difference = (more[0][key] - more[1][key]).item()
+        replicated = resampled_values(key, scores, replicates, rng).diff(dim=0)[0].neg()
     replicated = replicated[replicated.isfinite()]
     require(len(replicated) > 0 and isfinite(difference), f"{key} of these predictions must be a finite number, which it is not")
     beyond = min(int((replicated <= 0).sum()), int((replicated >= 0).sum()))
@@ -175,7 +190,7 @@ def _ranked_differences(key: str, models: list[Samples], replicates: int, rng: t
 
 def _combined(key: str, models: list[Samples], draws: list[Bootstrap], replicates: int, rng: torch.Generator) -> Difference:
     a, b = (gap_interval(samples, key, draw, gap_floor(samples, key, replicates, rng)) for samples, draw in zip(models, draws, strict=True))
-    values = [bin_statistics(samples)[key](draw.mass if key == "aece" else draw.width) for samples, draw in zip(models, draws, strict=True)]
+    values = [bin_statistics(samples)[key](gap_draws(draw, key)) for samples, draw in zip(models, draws, strict=True)]
     correlation = torch.corrcoef(torch.stack(values))[0, 1].nan_to_num().item()
     centre = a.centre - b.centre
 

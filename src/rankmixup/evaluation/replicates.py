@@ -1,6 +1,6 @@
 """Bootstrap replicates of every metric of one or more models on the same samples."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -136,9 +136,18 @@ def _blocks(last: Tensor) -> list[int]:
 
 
 def read_samples(
-    scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int, from_logits: bool, class_gaps: list[Tensor] | None = None
+    scores: Float[Tensor, "N K"],
+    target: Int[Tensor, " N"],
+    *,
+    num_bins: int,
+    from_logits: bool,
+    class_gaps: list[Tensor] | None = None,
+    more: Mapping[str, Tensor] | None = None,
 ) -> Samples:
-    """Check the scores and reduce them to a few columns; the `class_gaps` of each chunk of rows are added to the one in that list."""
+    """Check the scores and reduce them to a few columns.
+
+    The `class_gaps` of each chunk of rows are added to the one in that list; `more` are further columns `[N]` whose means are metrics.
+    """
     check_num_bins(num_bins)
     scores = as_tensor("scores", scores)
     top5 = scores.ndim == 2 and scores.shape[1] >= 5
@@ -156,7 +165,7 @@ def read_samples(
         if class_gaps is not None:
             gaps = rows.class_gaps(num_bins)
             class_gaps[:] = [class_gaps[0].add_(gaps) if class_gaps else gaps]
-    means = {key: columns.pop(key) for key in names}
+    means = {key: columns.pop(key) for key in names} | dict(more or {})
     return sorted_samples(columns.pop("confidence"), means["accuracy"], num_bins, columns.pop("log_odds"), means)
 
 

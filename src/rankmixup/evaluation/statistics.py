@@ -5,17 +5,15 @@ from torch import Tensor
 
 from rankmixup.evaluation.intervals import Inverted, Statistic, inverted_interval
 from rankmixup.evaluation.noise_floor import NoiseFloor, calibrated_gaps, noise_floor
+from rankmixup.evaluation.registry import METRICS
 from rankmixup.evaluation.replicates import Bootstrap, Samples
 from rankmixup.evaluation.resampling import Cuts
 
-__all__ = ["GAP_KEYS", "bin_statistics", "gap_floor", "gap_interval"]
-
-GAP_KEYS = ("ece", "ece_l2", "mce", "aece", "oe", "ue")
-"""Errors that are a norm of the gaps of bins."""
+__all__ = ["bin_statistics", "gap_draws", "gap_floor", "gap_interval"]
 
 
 def bin_statistics(samples: Samples) -> dict[str, Statistic]:
-    """Every error in `GAP_KEYS` from gaps `[..., H]` times the share of their bin; shares and confidences stay as observed."""
+    """Every metric that has `bins`, from gaps `[..., H]` times the share of their bin; shares and confidences stay as observed."""
     count = samples.width.start.diff().double()
     share = count / count.sum()
     mean_confidence = samples.before(samples.width)[0].diff() / count.clamp(min=1)
@@ -35,20 +33,25 @@ def bin_statistics(samples: Samples) -> dict[str, Statistic]:
 
 
 def gap_floor(samples: Samples, key: str, replicates: int, rng: torch.Generator) -> NoiseFloor:
-    """Noise floor of one of the errors in `GAP_KEYS`."""
+    """Noise floor of a metric that has `bins`."""
     cuts, statistic = _cuts(samples, key), bin_statistics(samples)[key]
     gaps = calibrated_gaps(samples.confidence, cuts, replicates, rng)
     return noise_floor(statistic(gaps), statistic(samples.gaps(cuts)).item())
 
 
 def gap_interval(samples: Samples, key: str, draws: Bootstrap, floor: NoiseFloor) -> Inverted:
-    """Interval by test inversion of one of the errors in `GAP_KEYS`."""
+    """Interval by test inversion of a metric that has `bins`."""
     gap = samples.gaps(_cuts(samples, key))
-    noise = (draws.mass if key == "aece" else draws.width) - gap
+    noise = gap_draws(draws, key) - gap
     if key == "ue":  # underconfidence is overconfidence with the sign of the gaps turned
         gap, noise, key = -gap, -noise, "oe"
     return inverted_interval(gap, noise, bin_statistics(samples)[key], floor, signed=key == "oe").at_most(1.0)
 
 
+def gap_draws(draws: Bootstrap, key: str) -> Tensor:
+    """The replicates of the gaps that a metric is a norm of."""
+    return draws.mass if METRICS[key].bins == "mass" else draws.width
+
+
 def _cuts(samples: Samples, key: str) -> Cuts:
-    return samples.mass if key == "aece" else samples.width
+    return samples.mass if METRICS[key].bins == "mass" else samples.width

@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rankmixup.errors import require_flag
-from rankmixup.evaluation.registry import METRICS
+from rankmixup.evaluation.registry import PASS_KEYS
 from rankmixup.evaluation.replicates import Samples, ranked_values, read_samples
 from rankmixup.metrics.classwise import classwise_from_gaps
 from rankmixup.metrics.smooth import residual_grid, smooth_from_grid
@@ -53,4 +53,4 @@ def values_of(samples: Samples, class_gaps: list[Tensor] | None) -> dict[str, fl
         "eaurc": ranked["eaurc"].clamp(min=0),  # no order beats the best one; rounding may seem to
         "auroc_correct": None if samples.unanimous else ranked["auroc_correct"],
     }
-    return {key: None if (value := values.get(key)) is None else value.item() for key in METRICS}
+    return {key: None if (value := values.get(key)) is None else value.item() for key in dict.fromkeys((*PASS_KEYS, *samples.means))}

@@ -7,12 +7,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rankmixup.errors import require
+from rankmixup.evaluation.custom import custom_keys, custom_values, resampled_values
 from rankmixup.evaluation.error_floors import error_floors
 from rankmixup.evaluation.intervals import scaled_interval
 from rankmixup.evaluation.noise_floor import classwise_noise_floor, ece_noise_floor, noise_floor
+from rankmixup.evaluation.registry import METRICS, PASS_KEYS
 from rankmixup.evaluation.replicates import Bootstrap, Samples, bootstrap, read_samples, sorted_samples
 from rankmixup.evaluation.results import Estimate, NoiseFloor, percentiles, wilson_interval
-from rankmixup.evaluation.statistics import GAP_KEYS, gap_interval
+from rankmixup.evaluation.scores import Scores
+from rankmixup.evaluation.statistics import gap_interval
 from rankmixup.evaluation.suite import values_of
 from rankmixup.metrics.calibration import bin_top_label
 from rankmixup.metrics.inputs import checked_rows
@@ -46,7 +49,11 @@ def metric_uncertainty(
     An interval may reach down to 0 beside the verdict "miscalibrated": it cuts 2.5 % off each side, the test 5 % off one.
     """
     class_gaps: list[Tensor] = []
-    samples = read_samples(logits, target, num_bins=num_bins, from_logits=from_logits, class_gaps=class_gaps)
+    keys = custom_keys(logits.shape[-1])
+    scores = [Scores(logits, target, from_logits)] if keys else []
+    custom = custom_values(scores[0], keys) if keys else {}
+    columns = {key: column for key, column in custom.items() if column.ndim == 1}
+    samples = read_samples(logits, target, num_bins=num_bins, from_logits=from_logits, class_gaps=class_gaps, more=columns)
     values = values_of(samples, class_gaps)
     (draws,) = bootstrap([samples], replicates, rng)
     floors = error_floors(samples, values, replicates, rng)
@@ -56,9 +63,12 @@ def metric_uncertainty(
         if (value := values[key]) is not None:
             floors[key] = noise_floor(classwise / scale, value)
     ends: dict[str, tuple[float | None, float | None]] = {key: _percentile_interval(draw) for key, draw in draws.means.items()}
-    ends |= {key: wilson_interval(values[key] or 0.0, len(samples)) for key in draws.means if key.endswith("accuracy")}
+    ends |= {key: wilson_interval(values[key] or 0.0, len(samples)) for key in draws.means if METRICS[key].interval == "wilson"}
     if not samples.unanimous:
         ends |= {key: _percentile_interval(draw) for key, draw in draws.ranked.items()} | _error_intervals(samples, draws, floors, values)
+    for key in (key for key in custom if key not in columns):
+        values[key] = custom[key].item()
+        ends[key] = _percentile_interval(resampled_values(key, scores, replicates, rng)[0])
     found = {key: _estimate(value, *ends.get(key, (None, None)), floors.get(key)) for key, value in values.items() if value is not None}
     count = samples.width.start.diff()
     deciding = int(count[(samples.gaps(samples.width).abs() / count.clamp(min=1)).argmax()])
@@ -114,7 +124,7 @@ def _percentile_interval(values: Tensor) -> tuple[float | None, float | None]:
 def _error_intervals(
     samples: Samples, draws: Bootstrap, floors: dict[str, NoiseFloor], values: dict[str, float | None]
 ) -> dict[str, tuple[float | None, float | None]]:
-    found = {key: gap_interval(samples, key, draws, floors[key]) for key in GAP_KEYS}
+    found = {key: gap_interval(samples, key, draws, floors[key]) for key in PASS_KEYS if METRICS[key].bins}
     found["debiased_ece"] = found["ece_l2"]
     confidence, right = samples.before(samples.ks_cuts)
     gap = (confidence - right) / len(samples)

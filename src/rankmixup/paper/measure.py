@@ -13,8 +13,9 @@ from rankmixup import random
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import Scores, fit_temperatures
 from rankmixup.evaluation.diagrams import lambda_curve
+from rankmixup.evaluation.registry import METRICS
 from rankmixup.evaluation.replicates import bootstrap, read_samples
-from rankmixup.evaluation.statistics import GAP_KEYS, gap_floor, gap_interval
+from rankmixup.evaluation.statistics import gap_floor, gap_interval
 from rankmixup.experiments.grid import Cell, unknown_set_name
 from rankmixup.metrics import (
     accuracy,
@@ -194,7 +195,7 @@ class _Opened:
             both = self.strangeness(stage, unknown)
             assert both is not None  # it has a value
             return _delong(*both)
-        if metric not in GAP_KEYS:
+        if metric not in METRICS or METRICS[metric].bins is None:
             return Measured(value)
         rng = random.stream(self._stored.run.seed, "scorecard", metric, stage)
         samples = read_samples(self.logits(stage), self.test.labels, num_bins=15, from_logits=True)

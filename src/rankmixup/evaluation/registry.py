@@ -62,7 +62,8 @@ class _Metrics(Registry[Metric]):
         return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(list(self))
+        self._load_plugins()
+        return len(self._entries)
 
     def items(self) -> ItemsView[str, Metric]:
         """Keys and metrics, in order."""

@@ -30,6 +30,14 @@ def write_package(page: str, folder: Path, *names: str) -> Path:
     return folder
 
 
+def install(package: Path, *options: str) -> Path:
+    """The folder into which pip has installed a package from its own pyproject.toml, without a network."""
+    target = package / f"site{len(options)}"
+    offline = ["--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
+    run(package, "-m", "pip", "install", "-q", *offline, "--target", str(target), *options, ".")
+    return target
+
+
 def run(package: Path, *command: str) -> str:
     """What Python prints, in a process of its own, so that the package joins nobody else's registry."""
     path = os.pathsep.join([str(package), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -1,11 +1,12 @@
 """The page on adding a method is true: its package is written to disk, found by name, and passes the contract."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.pages import run, run_pytest, write_package
+from tests.pages import blocks, install, run, run_pytest, write_package
 
 
 @pytest.fixture
@@ -17,6 +18,25 @@ def test_the_method_is_found_by_its_name(package: Path) -> None:
     run(package, "usage.py")
     listing = "from rankmixup.methods import Method; print(Method.registry.summaries()['brier'])"
     assert run(package, "-c", listing).strip() == "Squared distance between probabilities and the one-hot label"
+
+
+@pytest.mark.parametrize("editable", [False, True])
+def test_the_package_installs_as_written(package: Path, editable: bool) -> None:
+    target = install(package, *["-e"] * editable)
+    shutil.copy(package / "usage.py", target)
+    assert (target / "rankmixup_brier.py").exists() is not editable
+    run(target, "-c", "import runpy, site; site.addsitedir('.'); runpy.run_path('usage.py')")
+
+
+def test_the_method_needs_no_package(tmp_path: Path) -> None:
+    (tmp_path / "rankmixup_brier.py").write_text(blocks("add-a-method.md", "python")[0], encoding="utf-8")
+    (commands,) = blocks("add-a-method.md", "sh")
+    listing, training, sweep = commands.splitlines()
+    assert "│ brier " in run(tmp_path, "-m", *listing.split())
+    assert '"weight": 2.0' in run(tmp_path, "-m", *training.split(), "--show", "--json")
+    setting, *sweep = sweep.split()
+    code = f"import os, sys; name, _, value = {setting!r}.partition('='); os.environ[name] = value; from rankmixup.cli.main import main; "
+    assert run(tmp_path, "-c", f"{code} sys.exit(main({[*sweep[1:], '--dry-run']}))").startswith("6 runs, 0 of them done")
 
 
 def test_the_method_keeps_the_contract(package: Path) -> None:

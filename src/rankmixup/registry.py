@@ -1,5 +1,6 @@
 """Names for things: one registry class for methods, mixers, models, data sets, metrics and calibrators."""
 
+import importlib
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
@@ -66,6 +67,7 @@ class Registry(Generic[T]):
             return
         # Looked up once, on the first miss or listing, so that importing the library runs nobody else's code.
         group, self._entry_point_group = self._entry_point_group, None
+        importlib.import_module("rankmixup.plugins")  # which loads the files that the user asks for
         for point in entry_points(group=group):
             try:
                 point.load()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from rankmixup import __version__
 from rankmixup.cli.output import lacks_memory, print_error, show_any_name, status_of
+from rankmixup.cli.parsing import take_flag
 from rankmixup.errors import Interrupted, RankMixupError, require, unknown_name
 
 __all__ = ["COMMANDS", "main"]
@@ -37,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     show_any_name()
     try:
-        return _dispatch(_with_limit(arguments))
+        return _dispatch(_with_settings(arguments))
     except Interrupted as stopped:
         print(stopped, file=sys.stderr)
         return stopped.exit_status
@@ -59,21 +60,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _with_limit(arguments: list[str]) -> list[str]:
-    """The arguments without `--max-gib N`, which is set for this process and those that it starts."""
-    rest, left = [], iter(arguments)
-    for argument in left:
-        flag, equals, value = argument.partition("=")
-        if flag != "--max-gib":
-            rest.append(argument)
-            continue
-        value = value if equals else next(left, "")
+def _with_settings(arguments: list[str]) -> list[str]:
+    """The arguments without `--max-gib N` and `--plugin FILE`, which are set for this process and those that it starts."""
+    limits, rest = take_flag(arguments, "--max-gib")
+    for limit in limits:
         try:
-            gib = float(value)
+            gib = float(limit)
         except ValueError:
             gib = math.nan
-        require(0 < gib < math.inf, f"--max-gib must be a positive number, got {value!r}")
-        os.environ["RANKMIXUP_MAX_GIB"] = value
+        require(0 < gib < math.inf, f"--max-gib must be a positive number, got {limit!r}")
+        os.environ["RANKMIXUP_MAX_GIB"] = limit
+    plugins, rest = take_flag(rest, "--plugin")
+    for plugin in plugins:
+        require(not {",", os.pathsep} & set(plugin), f"--plugin must be a file without ',' and {os.pathsep!r} in its path, got {plugin!r}")
+    plugins = [*filter(None, [os.environ.get("RANKMIXUP_PLUGINS")]), *plugins]
+    if plugins:
+        os.environ["RANKMIXUP_PLUGINS"] = os.pathsep.join(plugins)
+        # Help stays fast: a plug-in imports torch. There it is loaded only by what looks for an unknown name.
+        if not {"-h", "--help"} & set(rest):
+            from rankmixup.plugins import load_plugins
+
+            load_plugins()
     return rest
 
 
@@ -103,7 +110,8 @@ def _help() -> str:
             "",
             "rankmixup COMMAND --help tells more; --version prints the version. Every command also takes:",
             "",
-            "  --debug      show where an error came from",
-            "  --max-gib N  read files that unpack to at most N GiB; by default 1 GiB, or 20 times the size of the file if that is more",
+            "  --debug        show where an error came from",
+            "  --max-gib N    read files that unpack to at most N GiB; by default 1 GiB, or 20 times the size of the file if that is more",
+            "  --plugin FILE  run a Python file that registers methods, mixers, models, data sets, metrics or calibrators; may be repeated",
         ]
     )

@@ -6,17 +6,17 @@ import re
 from collections.abc import Sequence
 from typing import TypeVar
 
-import tyro
+from rankmixup.errors import InvalidInput, require
 
-from rankmixup.errors import InvalidInput
-
-__all__ = ["parse"]
+__all__ = ["parse", "take_flag"]
 
 T = TypeVar("T")
 
 
 def parse(command: type[T], argv: Sequence[str], *, prog: str, description: str | None = None) -> T:
     """The dataclass `command` made from `argv`; `--help` prints and exits."""
+    import tyro  # here, since `rankmixup --help` needs none of it
+
     printed = io.StringIO()
     try:
         with contextlib.redirect_stderr(printed):
@@ -29,6 +29,25 @@ def parse(command: type[T], argv: Sequence[str], *, prog: str, description: str 
         if own is not None:
             raise own from None
         raise InvalidInput(f"{_sentence(printed.getvalue())}; see '{prog} --help'") from None
+
+
+def take_flag(argv: Sequence[str], flag: str) -> tuple[list[str], list[str]]:
+    """The values of every `flag VALUE` and `flag=VALUE`, and the arguments without them.
+
+    >>> take_flag(["--mixer", "mixup", "--seed", "1", "--mixer=cutmix"], "--mixer")
+    (['mixup', 'cutmix'], ['--seed', '1'])
+    """
+    values, rest, arguments = [], [], iter(argv)
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if name != flag:
+            rest.append(argument)
+            continue
+        if not equals:
+            value = next(arguments, "")
+        require(bool(value), f"{flag} must be followed by a value, got nothing")
+        values.append(value)
+    return values, rest
 
 
 def _invalid_input(error: BaseException | None) -> InvalidInput | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from rankmixup.cli.output import console
-from rankmixup.cli.parsing import parse
+from rankmixup.cli.parsing import parse, take_flag
 from rankmixup.errors import InvalidInput, one_line, require
 from rankmixup.hardware import Hardware
 
@@ -217,14 +217,6 @@ def _with_mixer(method: "Method", name: str | None) -> "Method":
 
 
 def _take(argv: list[str], flag: str) -> tuple[str | None, list[str]]:
-    """The value of `flag NAME` or `flag=NAME`, and the arguments without it."""
-    value, rest, arguments = None, [], iter(argv)
-    for argument in arguments:
-        if argument == flag:
-            value = next(arguments, None)
-            require(value is not None, f"{flag} must be followed by a name, got nothing")
-        elif argument.startswith(f"{flag}="):
-            value = argument.partition("=")[2]
-        else:
-            rest.append(argument)
-    return value, rest
+    """The last value of a flag, None if it is not given, and the arguments without it."""
+    values, rest = take_flag(argv, flag)
+    return values[-1] if values else None, rest

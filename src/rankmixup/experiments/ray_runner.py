@@ -1,5 +1,6 @@
 """The same on a Ray cluster: each run is a task of it."""
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -31,7 +32,9 @@ def on_ray(tasks: Sequence[Task], place: Workplace, address: str | None) -> Iter
             raise WorkFailed(f"a Ray cluster must be there at {address or 'this machine'} ({' '.join(str(error).split())})") from error
     try:
         gpu = place.hardware.accelerator not in ("cpu", "mps") and ray.cluster_resources().get("GPU", 0) >= 1
-        remote: Any = ray.remote(num_cpus=1, num_gpus=int(gpu), max_retries=LOSSES - 1, max_calls=0)(_attempt)
+        plugins = os.environ.get("RANKMIXUP_PLUGINS")  # a cluster that is there already does not inherit it
+        settings: dict[str, Any] = {"runtime_env": {"env_vars": {"RANKMIXUP_PLUGINS": plugins}}} if plugins else {}
+        remote: Any = ray.remote(num_cpus=1, num_gpus=int(gpu), max_retries=LOSSES - 1, max_calls=0, **settings)(_attempt)
         running = {remote.remote(task, place): task for task in tasks}
         yield from (Event("started", task) for task in tasks)
         while running:

@@ -8,7 +8,7 @@ from unittest import mock
 
 from benchmarks.timing import line
 from rankmixup.data.base import ImageFiles
-from rankmixup.data.digests import fingerprint_of
+from rankmixup.data.cache import fingerprint_of
 
 COUNT, BYTES = 20_000, 20_000
 

@@ -155,7 +155,7 @@ def test_json_that_is_none_is_refused_in_one_short_sentence_with_its_path(conten
 
 
 def test_json_that_is_not_there_or_is_good(tmp_path):
-    with pytest.raises(InvalidInput, match=r"none.json must be a readable JSON file .*No such file or directory"):
+    with pytest.raises(InvalidInput, match=r"none.json must be a JSON file, it cannot be read .*No such file or directory"):
         read_json(tmp_path / "none.json")
     assert parse_json(rb'{"a": [1, 2.5e3, "\ud83d\ude00", "\u00e9"]}', "it") == {"a": [1, 2500.0, "\U0001f600", "é"]}
 

@@ -112,7 +112,7 @@ def test_members_are_known_by_their_names_and_others_do_no_harm(tmp_path):
 )
 def test_damaged_arrays_are_refused_in_one_short_sentence(content, message, tmp_path):
     path = write_members(tmp_path / "a.npz", ("a.npy", content))
-    with pytest.raises(InvalidInput, match=rf"a.npz must be an npz file of plain arrays; {message}") as caught:
+    with pytest.raises(InvalidInput, match=rf"a.npz must be an npz file of plain arrays, {message}") as caught:
         read_npz(path, "a")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 500

@@ -5,7 +5,7 @@ import math
 import numbers
 import re
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "RankMixupError",
     "RunBusy",
     "WorkFailed",
+    "listed",
     "one_line",
     "require",
     "require_choice",
@@ -84,6 +85,11 @@ def shown(value: Any) -> str:
     if getattr(value, "is_nested", False):  # has no shape, and raises where it is asked for it
         return "nested tensor"
     return f"{type(value).__name__} of shape {list(value.shape)}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """The first `most` of `names` for a message, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def require_number(name: str, value: Any, *, least: float = -math.inf, most: float = math.inf) -> None:

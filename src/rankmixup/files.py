@@ -11,12 +11,12 @@ import warnings
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankmixup.errors import InvalidInput, one_line, require
+from rankmixup.errors import InvalidInput, listed, one_line, require
 
 __all__ = [
     "append_line",
@@ -25,6 +25,7 @@ __all__ = [
     "read_npz",
     "readable",
     "reason",
+    "replacing",
     "require_fits",
     "write_atomic",
     "write_json",
@@ -32,30 +33,37 @@ __all__ = [
 ]
 
 _GIB = 1 << 30
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _MOST_COMPRESSED = 20
 """How many times its own size a file may unpack to, however large it is."""
 
 
-def write_atomic(path: Path, content: bytes | memoryview) -> None:
-    """Write a temporary file beside `path`, flush it to disk, and rename it over `path`; the name too is on disk on return."""
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A temporary file beside `path`, renamed to `path` once it is complete and on disk, and removed if writing fails."""
     # Not tempfile's, whose files only their owner may read: results are to be shared.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with temporary.open("xb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    if os.name == "nt":  # where a folder cannot be opened, and a renamed file needs no more
-        return
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    if os.name != "nt":  # where a folder cannot be opened, and a renamed file needs no more
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def write_atomic(path: Path, content: bytes | memoryview) -> None:
+    """Write `content` to `path`, all of it or, where that fails, nothing."""
+    with replacing(path) as file:
+        file.write(content)
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -71,10 +79,8 @@ def append_line(path: Path, data: Any) -> None:
 
 def read_json(path: Path) -> Any:
     """Read JSON, as `parse_json` does."""
-    try:
+    with readable(path, "a JSON file"):
         content = path.read_bytes()
-    except OSError as error:
-        raise InvalidInput(f"{path} must be a readable JSON file ({reason(error)})") from error
     return parse_json(content, str(path))
 
 
@@ -101,12 +107,14 @@ def _finite(text: str) -> float:
 
 
 @contextlib.contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Say in one sentence that the file at `path` cannot be read."""
+def readable(path: Path, kind: str = "a file", errors: type[Exception] | tuple[type[Exception], ...] = OSError) -> Iterator[None]:
+    """Raise `InvalidInput` for `errors` that reading the file at `path` leads to; a damaged file can lead a decoder to any."""
     try:
         yield
-    except OSError as error:
-        raise InvalidInput(f"{path} must be a file that can be read ({reason(error)})") from error
+    except InvalidInput:
+        raise
+    except errors as error:
+        raise InvalidInput(f"{path} must be {kind}, it cannot be read ({reason(error)})") from error
 
 
 def require_fits(path: Path, unpacked_bytes: int) -> None:
@@ -152,27 +160,22 @@ def read_npz(path: Path, *required: str, optional: tuple[str, ...] = ()) -> dict
     """Arrays of an npz by name; pickled objects are refused, not loaded, and so is what `require_fits` refuses."""
     require(path.is_file(), f"{path} must be an npz file, there is no such file")
     require(zipfile.is_zipfile(path), f"{path} must be an npz file, it is of another kind or cut short")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            held = [member.filename.removesuffix(".npy") for member in members]
-            wanted = {name: member for name, member in zip(held, members, strict=True) if name in (*required, *optional)}
-            for name in wanted:
-                require(held.count(name) == 1, f"{path} must hold each array once, it holds {name!r} {held.count(name)} times")
-            for name in required:
-                require(name in wanted, f"{path} must hold an array {name!r}, it holds {_listed(held) or 'nothing'}")
-            require_fits(path, sum(member.file_size for member in wanted.values()))
-            return {name: _read_member(archive, wanted[name]) for name in (*required, *optional) if name in wanted}
-    except InvalidInput:
-        raise
-    # A damaged file fails in as many ways as zip, zlib and numpy's headers have parts.
-    except Exception as error:
-        raise InvalidInput(f"{path} must be an npz file of plain arrays; it cannot be read ({reason(error)})") from error
+    with readable(path, "an npz file of plain arrays", Exception), zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        held = [member.filename.removesuffix(".npy") for member in members]
+        wanted = {name: member for name, member in zip(held, members, strict=True) if name in (*required, *optional)}
+        for name in wanted:
+            require(held.count(name) == 1, f"{path} must hold each array once, it holds {name!r} {held.count(name)} times")
+        names = listed([repr(name[:50]) for name in held], 10)
+        for name in required:
+            require(name in wanted, f"{path} must hold an array {name!r}, it holds {names or 'nothing'}")
+        require_fits(path, sum(member.file_size for member in wanted.values()))
+        return {name: _read_member(archive, wanted[name]) for name in (*required, *optional) if name in wanted}
 
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
     """One array, for which no more memory is taken than the directory of the archive says."""
-    where = f"{archive.filename} must be an npz file of plain arrays; {member.filename!r}"
+    where = f"{archive.filename} must be an npz file of plain arrays, {member.filename!r}"
     # Of what numpy writes, zipfile unpacks no more than is asked for; of the other kinds it does.
     require(member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED), f"{where} is compressed in a way that numpy does not use")
     with archive.open(member) as file, warnings.catch_warnings():
@@ -187,14 +190,6 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[A
         file.seek(0)
         array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
         return array
-
-
-_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-
-
-def _listed(names: list[str]) -> str:
-    """The first of `names`."""
-    return ", ".join(repr(name[:50]) for name in names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 def reason(error: Exception) -> str:

@@ -8,7 +8,7 @@ from torchvision.transforms import v2
 
 from rankmixup import random
 from rankmixup.data import View
-from rankmixup.data.augment import Augmentation, normalise
+from rankmixup.data.transforms import Augmentation, normalise
 
 CIFAR = View(32, (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010), "crop", padding=4, flip=True)
 

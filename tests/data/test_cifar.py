@@ -21,8 +21,7 @@ def cifar10(tmp_path, monkeypatch):
         write_cifar_batch(folder / f"data_batch_{number}", noise(4, 3, 32, 32, seed=number), [number, 0, 9, number])
     write_cifar_batch(folder / "test_batch", noise(3, 3, 32, 32, seed=6), [7, 8, 9])
     (folder / "batches.meta").write_bytes(python2_pickle({b"label_names": NAMES, b"num_vis": 3072}))
-    for field in ("train_files", "test_files", "meta_file"):
-        monkeypatch.setattr(Cifar10, field, {name: md5(folder / name) for name in getattr(Cifar10, field)})
+    monkeypatch.setattr(Cifar10, "files", {name: md5(folder / name) for name in Cifar10.files})
     return folder
 
 
@@ -52,8 +51,7 @@ def test_cifar100(tmp_path, monkeypatch):
     for number, (name, size) in enumerate((("train", 30), ("test", 5))):
         write_cifar_batch(folder / name, noise(size, 3, 32, 32, seed=number), [99 - i for i in range(size)], b"fine_labels")
     (folder / "meta").write_bytes(python2_pickle({b"fine_label_names": [f"class {i}".encode() for i in range(100)]}))
-    for field in ("train_files", "test_files", "meta_file"):
-        monkeypatch.setattr(Cifar100, field, {name: md5(folder / name) for name in getattr(Cifar100, field)})
+    monkeypatch.setattr(Cifar100, "files", {name: md5(folder / name) for name in Cifar100.files})
     data = Cifar100().load(tmp_path)
     x, y = everything(data)
     np.testing.assert_array_equal(x.numpy(), np.concatenate([noise(30, 3, 32, 32), noise(5, 3, 32, 32, seed=1)]))
@@ -88,7 +86,7 @@ def test_missing_and_damaged_files(cifar10):
 )
 def test_content_that_is_no_batch(content, message, cifar10, monkeypatch):
     (cifar10 / "test_batch").write_bytes(python2_pickle(content))
-    monkeypatch.setattr(Cifar10, "test_files", {"test_batch": md5(cifar10 / "test_batch")})
+    monkeypatch.setitem(Cifar10.files, "test_batch", md5(cifar10 / "test_batch"))
     with pytest.raises(InvalidInput, match=message):
         Cifar10().load(cifar10.parent)
 
@@ -132,8 +130,7 @@ def ten_of_each(tmp_path, monkeypatch):
         write_cifar_batch(folder / f"data_batch_{number}", noise(20, 3, 32, 32, seed=number), 2 * list(range(10)))
     write_cifar_batch(folder / "test_batch", noise(3, 3, 32, 32, seed=6), [7, 8, 9])
     (folder / "batches.meta").write_bytes(python2_pickle({b"label_names": NAMES}))
-    for field in ("train_files", "test_files", "meta_file"):
-        monkeypatch.setattr(Cifar10, field, {name: md5(folder / name) for name in getattr(Cifar10, field)})
+    monkeypatch.setattr(Cifar10, "files", {name: md5(folder / name) for name in Cifar10.files})
     return tmp_path
 
 
@@ -158,13 +155,13 @@ def test_shrunken_images_are_means_of_four_pixels(ten_of_each):
     expected = whole.train.x.double().unflatten(2, (16, 2)).unflatten(4, (16, 2)).mean(dim=(3, 5))
     assert (small.train.x.double() - expected).abs().max() <= 0.5
     assert small.train.x.shape == (90, 3, 16, 16)
-    assert (small.image_size, small.view.augment, small.view.flip) == (16, "none", False)
+    assert (small.view.image_size, small.view.augment, small.view.flip) == (16, "none", False)
     assert Cifar10(shrink=2).load(ten_of_each).view.padding == 2
 
 
 @pytest.mark.parametrize("names", [None, [b"cat"], [1, 2], [b"cat", None]])
 def test_names_of_classes_that_are_none(names, cifar10, monkeypatch):
     (cifar10 / "batches.meta").write_bytes(python2_pickle({b"label_names": names}))
-    monkeypatch.setattr(Cifar10, "meta_file", {"batches.meta": md5(cifar10 / "batches.meta")})
+    monkeypatch.setitem(Cifar10.files, "batches.meta", md5(cifar10 / "batches.meta"))
     with pytest.raises(InvalidInput, match=r"batches.meta must hold 'label_names', a list of at least 2 names"):
         Cifar10().load(cifar10.parent)

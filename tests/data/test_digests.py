@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from rankmixup.data import digests as module
+from rankmixup.data import cache as module
 from rankmixup.data.base import ImageFiles
-from rankmixup.data.digests import digests, fingerprint_of, user_cache
+from rankmixup.data.cache import _user_cache, digests, fingerprint_of
 from rankmixup.errors import InvalidInput
 
 
@@ -73,7 +73,7 @@ def test_a_file_that_has_just_changed_is_not_trusted(files, hashed):
     os.utime(files.folder / "a", ns=(times.st_atime_ns, times.st_mtime_ns))
     assert digests(files)[0] == sha256(b"x")
     assert len(hashed) == 4
-    assert not list(user_cache().glob("*"))
+    assert not list(_user_cache().glob("*"))
 
 
 def test_a_time_that_was_set_back_does_not_hide_a_change(files, later, hashed):
@@ -120,7 +120,7 @@ def test_the_fingerprint_is_of_names_and_contents(files, tmp_path):
 )
 def test_a_damaged_or_foreign_cache_is_made_again(content, files, later):
     expected = digests(files)
-    (path,) = user_cache().iterdir()
+    (path,) = _user_cache().iterdir()
     good = path.read_bytes()
     path.write_bytes(content)
     assert digests(files) == expected
@@ -141,5 +141,5 @@ def test_names_of_any_bytes(tmp_path, later, hashed):
 
 
 def test_a_file_that_cannot_be_read_is_named(files):
-    with pytest.raises(InvalidInput, match=r"own/none must be a file that can be read \(.*No such file"):
+    with pytest.raises(InvalidInput, match=r"own/none must be a file, it cannot be read \(.*No such file"):
         digests(ImageFiles(files.folder, ("a", "none")))

@@ -22,7 +22,7 @@ def test_splits_are_fixed_disjoint_and_stratified():
 
 def test_shapes_names_and_counts():
     data = Digits().load()
-    assert (data.num_classes, data.image_size, data.in_channels) == (10, 8, 1)
+    assert (data.num_classes, data.view.image_size, data.view.in_channels) == (10, 8, 1)
     assert data.class_names == tuple("0123456789")
     assert data.class_counts.sum() == 700
 

@@ -80,7 +80,7 @@ def test_a_file_is_fetched_once(server, tmp_path):
 def test_a_transfer_that_broke_off_goes_on(server, tmp_path, resumes):
     remote = server.remote("a.bin", CONTENT)
     server.broken, server.resumes = {"a.bin": 300_000}, resumes
-    with pytest.raises(WorkFailed, match=r"a.bin broke off after 300000 of 1000000 bytes; the same command goes on from there"):
+    with pytest.raises(WorkFailed, match=r"a.bin broke off after 300000 of 1000000 bytes; the same command continues from there"):
         fetch(remote, tmp_path)
     assert not (tmp_path / "a.bin").exists()
     assert fetch(remote, tmp_path).read_bytes() == CONTENT
@@ -107,7 +107,7 @@ def test_no_such_file_and_no_such_server(server, tmp_path):
     port = server.server_port
     with pytest.raises(WorkFailed, match=r"missing.bin could not be downloaded \(HTTP Error 404"):
         fetch(Remote(f"http://127.0.0.1:{port}/missing.bin", ""), tmp_path)
-    with pytest.raises(WorkFailed, match=r"could not be downloaded .*; the same command goes on where it broke off"):
+    with pytest.raises(WorkFailed, match=r"could not be downloaded .*; the same command continues where it broke off"):
         fetch(Remote("http://127.0.0.1:1/a.bin", ""), tmp_path)
 
 
@@ -171,7 +171,7 @@ def link(name: str, target: str, kind: bytes) -> tarfile.TarInfo:
 def test_an_archive_that_reaches_outside_is_refused_whole(content, server, tmp_path):
     root = tmp_path / "root"
     with pytest.raises(
-        InvalidInput, match=r"archive .* must hold (names that stay inside its folder|files and folders alone), got '.*evil'"
+        InvalidInput, match=r"archive .* must hold (names that stay inside its folder|only files and folders), got '.*evil'"
     ):
         fetch_archive(server.remote("archive", content), root, "set")
     assert [path.name for path in tmp_path.rglob("*")] == ["root", "archive"]
@@ -214,8 +214,7 @@ def test_an_archive_of_something_else(server, tmp_path):
 
 
 def test_data_sets_fetch_what_they_miss(server, tmp_path, monkeypatch):
-    names = [*Cifar10.train_files, *Cifar10.test_files, *Cifar10.meta_file]
-    archive = tar(*((f"cifar-10-batches-py/{name}", name.encode()) for name in names))
+    archive = tar(*((f"cifar-10-batches-py/{name}", name.encode()) for name in Cifar10.files))
     monkeypatch.setattr(Cifar10, "archive", server.remote("cifar-10-python.tar.gz", archive))
     folder = tmp_path / "cifar-10-batches-py"
     for _ in range(2):

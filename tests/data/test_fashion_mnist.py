@@ -42,7 +42,7 @@ def test_pixels_and_labels_are_those_that_torchvision_reads(unpacked, raw):
         assert torch.equal(split.y, theirs[True].targets[split.index])
     assert torch.equal(data.test.x.squeeze(1), theirs[False].data)
     assert torch.equal(data.test.y, theirs[False].targets)
-    assert (data.image_size, data.in_channels, data.class_names) == (28, 1, tuple(theirs[True].classes))
+    assert (data.view.image_size, data.view.in_channels, data.class_names) == (28, 1, tuple(theirs[True].classes))
 
 
 def test_no_more_is_unpacked_than_the_header_says(raw, monkeypatch):

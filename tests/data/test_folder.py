@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from rankmixup.data import DataSource, Folder, folder
+from rankmixup.data import DataSource, Folder, cache
 from rankmixup.data.base import ImageFiles
 from rankmixup.errors import InvalidInput
 from tests.data.original_formats import noise, write_image
@@ -39,7 +39,7 @@ def test_one_folder_is_split_class_by_class(tmp_path):
         assert torch.equal(split.x.float().amax((1, 2, 3)), split.x.float().amin((1, 2, 3)))
         colours += split.x[:, 0, 0, 0].tolist()
     assert sorted(colours) == [*range(10), *range(100, 110)]
-    assert (data.image_size, data.in_channels, data.view.augment, data.view.flip) == (16, 3, "crop", True)
+    assert (data.view.image_size, data.view.in_channels, data.view.augment, data.view.flip) == (16, 3, "crop", True)
     assert data.val_from_train
 
 
@@ -64,7 +64,7 @@ def test_large_images_stay_files(tmp_path):
     own = fill(tmp_path / "own", size=(70, 90), suffix="jpg")
     source = Folder(path=str(own))
     data = source.load()
-    assert source.image_size == data.image_size == 224
+    assert source.image_size == data.view.image_size == 224
     assert isinstance(data.train.x, ImageFiles)
     assert all((own / name).is_file() for name in data.train.x.names)
     assert (data.view.augment, data.view.flip) == ("resized-crop", True)
@@ -112,7 +112,7 @@ def test_large_images_are_checked_once(tmp_path, monkeypatch):
     own = fill(tmp_path / "own", size=(80, 80))
     Folder(path=str(own)).load()
     with monkeypatch.context() as patched:
-        patched.setattr(folder, "decode_each", None)
+        patched.setattr(cache, "decode_each", None)
         Folder(path=str(own)).load()
     (own / "cat" / "01.png").write_bytes(b"changed")
     with pytest.raises(InvalidInput, match=r"1 of 20 do not"):
@@ -125,7 +125,10 @@ def test_a_class_that_only_has_bad_images(tmp_path):
         fill(own / part, count=2)
     for path in (own / "train" / "cat").iterdir():
         path.write_bytes(b"")
-    with pytest.warns(match="2 of 12"), pytest.raises(InvalidInput, match=r"class 'cat' of .* must have a training image that decodes"):
+    with (
+        pytest.warns(match="2 of 12"),
+        pytest.raises(InvalidInput, match=r"own must have a training image of each class, it has none of 'cat'"),
+    ):
         Folder(path=str(own), on_bad_image="skip").load()
 
 
@@ -220,7 +223,7 @@ def test_as_out_of_distribution_no_classes_are_needed(tmp_path):
 
 
 def test_bad_folders(tmp_path):
-    with pytest.raises(InvalidInput, match=r"folder must be followed by where it lies, as in folder:PATH, got nothing"):
+    with pytest.raises(InvalidInput, match=r"folder must be followed by a path, as in folder:PATH, got nothing"):
         Folder()
     with pytest.raises(InvalidInput, match=r"none must be a folder of images, there is none"):
         Folder(path=str(tmp_path / "none"))
@@ -233,7 +236,7 @@ def test_bad_folders(tmp_path):
         Folder(path=str(own)).load()
     (own / "emu").rmdir()
     Image.new("RGB", (16, 16)).save(own / "loose.png")
-    with pytest.raises(InvalidInput, match=r"image .*own/loose.png must lie in the folder of its class, it lies in none"):
+    with pytest.raises(InvalidInput, match=r"image .*own/loose.png must be in the folder of its class, it is in none"):
         Folder(path=str(own)).load()
     with pytest.raises(InvalidInput, match=r"must hold a folder for each of at least 2 classes, got 1"):
         Folder(path=str(fill(tmp_path / "single", classes=("cat",)))).load()

@@ -31,7 +31,7 @@ def test_validation_images_are_divided_class_by_class(inside, imagenet):
             assert name.startswith(f"{part}/{data.class_names[label]}/")
         names += split.x.names
     assert len(set(names)) == 42
-    assert (data.image_size, data.view.augment, data.view.flip) == (224, "resized-crop", True)
+    assert (data.view.image_size, data.view.augment, data.view.flip) == (224, "resized-crop", True)
 
 
 def test_long_tails_leave_validation_as_it_is(imagenet):
@@ -42,7 +42,7 @@ def test_long_tails_leave_validation_as_it_is(imagenet):
 
 
 def test_bad_folders(imagenet, tmp_path):
-    with pytest.raises(InvalidInput, match=r"imagenet must lie in .*elsewhere/imagenet with folders train and val, there is no train"):
+    with pytest.raises(InvalidInput, match=r"imagenet must be in .*elsewhere/imagenet with folders train and val, there is no train"):
         ImageNet().load(tmp_path / "elsewhere")
     (imagenet / "train" / "n04").mkdir()
     with pytest.raises(InvalidInput, match=r"class folder .*train/n04 must hold at least one image, got 0"):

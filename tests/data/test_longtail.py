@@ -6,7 +6,7 @@ import torch
 
 from rankmixup.data import Dataset, Digits, Split, View
 from rankmixup.data.base import ImageFiles
-from rankmixup.data.longtail import long_tail_counts, long_tailed
+from rankmixup.data.splits import long_tail_counts, long_tailed
 from rankmixup.errors import InvalidInput
 
 

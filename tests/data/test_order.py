@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rankmixup.data import Dataset, Split, View, steps_per_epoch
-from rankmixup.data.order import epoch_order, epoch_size
+from rankmixup.data.batches import epoch_order, epoch_size
 
 
 def dataset(*counts: int) -> Dataset:

@@ -19,9 +19,9 @@ def test_names_and_paths(tmp_path):
     ("text", "message"),
     [
         ("cifar", "unknown data set 'cifar'; did you mean 'cifar10'"),
-        ("folder", "folder must be followed by where it lies, as in folder:PATH, got nothing"),
-        ("npz:", "npz must be followed by where it lies"),
-        ("cifar10:/data", "cifar10 must stand alone, it has no path, got 'cifar10:/data'"),
+        ("folder", "folder must be followed by a path, as in folder:PATH, got nothing"),
+        ("npz:", "npz must be followed by a path"),
+        ("cifar10:/data", "cifar10 must be given without a path, got 'cifar10:/data'"),
     ],
 )
 def test_bad_text(text, message):

@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from rankmixup.data import Dataset, ImageFiles, Split, View, evaluation_batches, steps_per_epoch, training_batches
-from rankmixup.data.augment import normalise
+from rankmixup.data.transforms import normalise
 from rankmixup.errors import InvalidInput, WorkFailed
 
 FLOATS = View(1, (0.0,), (1.0,))

@@ -2,17 +2,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankmixup.data.splits import consecutive, hold_out, hold_out_of_each_class, tenth_held_out
+from rankmixup.data.splits import consecutive, hold_out_of_each_class, tenth_held_out
 
 
-@given(size=st.integers(1, 200), share=st.floats(0, 1))
-def test_what_stays_and_what_is_held_out_are_everything_once(size, share):
-    count = int(size * share)
-    rest, held = hold_out(size, count, "set")
-    assert len(held) == count
-    assert sorted([*rest.tolist(), *held.tolist()]) == list(range(size))
-    assert rest.tolist() == sorted(rest.tolist())
-    assert held.tolist() == sorted(held.tolist())
+@given(size=st.integers(2, 200), test_size=st.integers(1, 5))
+def test_what_remains_and_what_is_held_out_are_everything_once(size, test_size):
+    index, sizes = tenth_held_out(size, test_size, "set")
+    assert sizes == [size - max(1, size // 10), max(1, size // 10), test_size]
+    assert sorted(index.tolist()) == list(range(size + test_size))
+    for part in index.split(sizes):
+        assert part.tolist() == sorted(part.tolist())
 
 
 @given(labels=st.lists(st.integers(0, 3), min_size=1, max_size=60), counts=st.lists(st.integers(0, 8), min_size=4, max_size=4))
@@ -27,8 +26,8 @@ def test_each_class_gives_as_many_as_it_should(labels, counts):
 
 def test_the_same_ones_every_time_and_others_for_other_data_sets():
     y = torch.arange(1000) % 10
-    assert torch.equal(hold_out(1000, 100, "one")[1], hold_out(1000, 100, "one")[1])
-    assert not torch.equal(hold_out(1000, 100, "one")[1], hold_out(1000, 100, "two")[1])
+    assert torch.equal(tenth_held_out(1000, 1, "one")[0], tenth_held_out(1000, 1, "one")[0])
+    assert not torch.equal(tenth_held_out(1000, 1, "one")[0], tenth_held_out(1000, 1, "two")[0])
     one, two = (hold_out_of_each_class(y, [10] * 10, name)[1] for name in ("one", "two"))
     assert torch.equal(one, hold_out_of_each_class(y, [10] * 10, "one")[1])
     assert not torch.equal(one, two)

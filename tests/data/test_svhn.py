@@ -3,7 +3,6 @@ import pytest
 from scipy.io import savemat
 
 from rankmixup.data import Svhn
-from rankmixup.data.download import Remote
 from rankmixup.errors import InvalidInput
 from tests.data.original_formats import md5, noise
 
@@ -11,11 +10,10 @@ from tests.data.original_formats import md5, noise
 def write(folder, monkeypatch, **changes):
     """MATLAB files of [32, 32, 3, N] with labels in 1..10, and their sums in the place of the published ones."""
     folder.mkdir(exist_ok=True)
-    for field, size, seed in (("train_file", 20, 0), ("test_file", 5, 1)):
+    for name, size, seed in (("train_32x32.mat", 20, 0), ("test_32x32.mat", 5, 1)):
         content = {"X": noise(32, 32, 3, size, seed=seed), "y": (np.arange(size) % 10 + 1).reshape(-1, 1).astype(np.uint8), **changes}
-        remote = getattr(Svhn, field)
-        savemat(folder / remote.name, content)
-        monkeypatch.setattr(Svhn, field, Remote(remote.url, md5(folder / remote.name)))
+        savemat(folder / name, content)
+        monkeypatch.setitem(Svhn.files, name, md5(folder / name))
 
 
 @pytest.mark.parametrize("below", [".", "svhn"])
@@ -68,6 +66,6 @@ def test_missing_and_damaged_files(tmp_path, monkeypatch):
         Svhn().load(tmp_path)
     for keep, message in ((100, "be a whole MATLAB file"), (500, "hold 'y'"), (-4, "be a whole MATLAB file")):
         path.write_bytes(whole[:keep])
-        monkeypatch.setattr(Svhn, "test_file", Remote(Svhn.test_file.url, md5(path)))
+        monkeypatch.setitem(Svhn.files, path.name, md5(path))
         with pytest.raises(InvalidInput, match=rf"test_32x32.mat must {message}"):
             Svhn().load(tmp_path)

@@ -53,7 +53,7 @@ def test_splits_pixels_and_labels(tiny):
     by_image = {pixels(tiny / "val" / "images" / f"val_{n}.JPEG").tobytes(): n % 3 for n in range(6)}
     assert [by_image[image.permute(1, 2, 0).numpy().tobytes()] for image in data.test.x] == data.test.y.tolist()
     assert sorted(data.test.y.tolist()) == [0, 0, 1, 1, 2, 2]
-    assert (data.image_size, data.view.augment, data.view.flip, data.view.mean) == (64, "crop", True, (0.485, 0.456, 0.406))
+    assert (data.view.image_size, data.view.augment, data.view.flip, data.view.mean) == (64, "crop", True, (0.485, 0.456, 0.406))
 
 
 def cached(folder):

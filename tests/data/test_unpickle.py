@@ -82,12 +82,12 @@ BOMB = b"\x80\x02}" + b"K\x00\x85" + b"q\x00h\x00\x86" * 100 + b"K\x00s."
         (array(b"N"), "it holds an array of another shape than that of its 2 bytes"),
         (array(b"K\x02\x85", b"]"), "it holds an array that is not of bytes"),
         (array(b"K\x02\x85", dtype=b"N"), "it holds an array that is not of bytes"),
-        (array(b"(" + b"K\x01" * 100 + b"K\x02t"), "must be a whole pickle"),
-        (b"cnumpy\nndarray\n" + LARGE + b"\x85R.", "must be a whole pickle"),
-        (b"cnumpy\ndtype\nN(\x7d\x7d\x86b.", "must be a whole pickle"),
+        (array(b"(" + b"K\x01" * 100 + b"K\x02t"), "must hold plain data, it cannot be read"),
+        (b"cnumpy\nndarray\n" + LARGE + b"\x85R.", "must hold plain data, it cannot be read"),
+        (b"cnumpy\ndtype\nN(\x7d\x7d\x86b.", "must hold plain data, it cannot be read"),
         (BOMB, "it has a dictionary with keys that are not bytes"),
         (BOMB.replace(b"}", b"}(").replace(b"s.", b"u."), "it has a dictionary with keys that are not bytes"),
-        (b"T\xff\xff\xff\x7fabc.", "must be a whole pickle"),
+        (b"T\xff\xff\xff\x7fabc.", "must hold plain data, it cannot be read"),
         (b"U\x01ar\xff\xff\xff\x7f.", "it holds no dictionary but bytes"),
         (b"\x80\x04\x95" + b"\xff" * 8, "it has the instruction '\\\\x95'"),
         (b"\x8e" + b"\xff" * 8, "it has the instruction"),
@@ -110,7 +110,7 @@ def test_bombs_are_refused_at_once(content, message, tmp_path):
 def test_a_file_cut_short_is_refused(keep, tmp_path):
     whole = python2_pickle({b"data": np.zeros((2, 8), dtype=np.uint8)})
     (tmp_path / "batch").write_bytes(whole[:keep])
-    with pytest.raises(InvalidInput, match=r"batch must (be a whole pickle of|hold) plain data"):
+    with pytest.raises(InvalidInput, match=r"batch must hold plain data"):
         read_pickle(tmp_path / "batch")
 
 

@@ -5,7 +5,7 @@ from rankmixup import build_model, random
 from rankmixup.errors import InvalidInput
 from rankmixup.mixers import stage_names
 from rankmixup.models import MLP, MODELS, ResNet, SmallResNet, leaves_variant_open, resolve_model
-from rankmixup.models.resnet import _Basic, _Bottleneck
+from rankmixup.models.resnet import BasicBlock, _Bottleneck
 
 # name, classes, pixels, parameters
 NETWORKS = [
@@ -136,8 +136,8 @@ def _small(block, pool):
     [
         lambda: build_model("resnet8", num_classes=10, image_size=8, in_channels=1),
         lambda: build_model("mlp", num_classes=10, image_size=8, in_channels=1),
-        lambda: _small(_Basic, 1),
-        lambda: _small(_Basic, 2),
+        lambda: _small(BasicBlock, 1),
+        lambda: _small(BasicBlock, 2),
         lambda: _small(_Bottleneck, 1),
         lambda: _small(_Bottleneck, 2),
     ],

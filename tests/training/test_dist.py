@@ -15,7 +15,7 @@ from torch import nn
 
 import rankmixup as rm
 from rankmixup.data import Dataset, Split, View, training_batches
-from rankmixup.data.order import epoch_size
+from rankmixup.data.batches import epoch_size
 from rankmixup.evaluation import Scores, all_metrics
 from rankmixup.methods import CRL, CrossEntropy, Method, objective
 from rankmixup.runs import StoredRun

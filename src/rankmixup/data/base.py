@@ -1,9 +1,8 @@
-"""What a data set is to the rest: three splits, how their images become a network's input, and where each sample came from."""
+"""What a data set is to the rest of the library: three splits, how images become a network's input, and each sample's position."""
 
 import dataclasses
 import os
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +15,7 @@ from rankmixup.config import Configured, content_hash
 from rankmixup.errors import require
 from rankmixup.registry import Registry
 
-__all__ = ["DataSource", "Dataset", "ImageFiles", "Images", "Split", "View", "joined", "register", "resolve_root"]
+__all__ = ["DataSource", "Dataset", "ImageFiles", "Images", "Split", "View", "parse_source", "register", "resolve_root"]
 
 _registry: "Registry[type[DataSource]]" = Registry("data set", "rankmixup.data")
 register = _registry.register
@@ -38,23 +37,23 @@ class ImageFiles:
 
 
 Images = Tensor | ImageFiles
-"""Bytes [N, C, H, W] in memory or memory-mapped, floats [N, C, H, W] that are a network's input as they are, or files."""
+"""Bytes [N, C, H, W] in memory or memory-mapped, floats [N, C, H, W] that a network takes without normalisation, or files."""
 
 
 @dataclass(frozen=True)
 class View:
-    """How images of a data set become a network's input: bytes / 255, minus `mean`, by `std`; and what training adds to it."""
+    """How images become a network's input, (bytes / 255 - mean) / std, and what is added in training."""
 
     image_size: int
     """Height and width of the input."""
     mean: tuple[float, ...]
-    """Mean of each channel; with one number for each, they say how many channels there are."""
+    """Mean of each channel. Its length is the number of channels."""
     std: tuple[float, ...]
     """Standard deviation of each channel."""
     augment: Literal["none", "crop", "resized-crop"] = "none"
-    """crop: a random one out of the image padded with `padding` zeros; resized-crop: ImageNet's, of random area and shape."""
+    """crop: a random crop of the image padded with `padding` zeros; resized-crop: ImageNet's, of random area and aspect ratio."""
     padding: int = 4
-    """Zeros around the image before a random crop, put there before normalisation."""
+    """Zeros around the image before a random crop, added before normalisation."""
     flip: bool = False
     """Whether training images are mirrored at random."""
 
@@ -71,7 +70,7 @@ class Split:
     x: Images
     y: Int[Tensor, " N"]
     index: Int[Tensor, " N"]
-    """Position of each sample in the set that the splits were cut from."""
+    """Position of each sample in the data set that the splits are taken from."""
 
     def __post_init__(self) -> None:
         require(len(self.x) == len(self.y) == len(self.index) > 0, f"a split must hold at least one labelled sample, got {len(self.x)}")
@@ -87,17 +86,6 @@ class Split:
         return dataclasses.replace(self, x=self.x.to(device)) if isinstance(self.x, Tensor) else self
 
 
-def joined(splits: Sequence[Split]) -> Split:
-    """The samples of splits of one data set, one behind the other."""
-    first = splits[0].x
-    x: Images
-    if isinstance(first, ImageFiles):
-        x = ImageFiles(first.folder, tuple(name for split in splits for name in split.x.names))  # type: ignore[union-attr]
-    else:
-        x = torch.cat([split.x for split in splits])  # type: ignore[misc]
-    return Split(x, torch.cat([split.y for split in splits]), torch.cat([split.index for split in splits]))
-
-
 @dataclass(frozen=True)
 class Dataset:
     """Training, validation and test samples of one task."""
@@ -110,7 +98,7 @@ class Dataset:
     published_counts: tuple[int, ...] | None = None
     """Of a long-tailed set: training samples of each class before validation samples were taken from them."""
     val_from_train: bool = False
-    """Whether validation samples come from what is published as the training set; a long tail is then cut before they are taken."""
+    """Whether validation samples are part of the published training set; a long tail is then cut before they are taken."""
 
     def __post_init__(self) -> None:
         x = self.train.x
@@ -126,22 +114,12 @@ class Dataset:
         return len(self.class_names)
 
     @property
-    def image_size(self) -> int:
-        """Height and width of a network's input."""
-        return self.view.image_size
-
-    @property
-    def in_channels(self) -> int:
-        """Number of colour channels."""
-        return self.view.in_channels
-
-    @property
     def class_counts(self) -> Int[Tensor, " K"]:
-        """Samples of each class that are trained on."""
+        """Training samples of each class."""
         return torch.bincount(self.train.y, minlength=self.num_classes)
 
     def manifest(self) -> dict[str, Any]:
-        """Which samples are in which split, with a hash of each list; how many of each class; and how images are shown to a network."""
+        """Positions of the samples of each split with a hash of them, number of samples per class, and the view."""
         positions = {name: getattr(self, name).index.tolist() for name in ("train", "val", "test")}
         return {
             **{name: {"size": len(where), "sha256": content_hash(where), "source": where} for name, where in positions.items()},
@@ -167,18 +145,23 @@ class DataSource(Configured):
 
     def check(self) -> None:
         require(self.imbalance >= 1, f"imbalance must be at least 1, got {self.imbalance}")
-        choices = {"sampling": ("shuffle", "class-balanced"), "protocol": ("paper", "release")}
-        for name, allowed in choices.items():
-            require(getattr(self, name) in allowed, f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
 
     @property
     @abstractmethod
     def image_size(self) -> int:
-        """Height and width of a network's input, known without loading anything: the variant of a network follows from it."""
+        """Height and width of a network's input, known without loading anything: the variant of a network depends on it."""
 
     def load(self, root: Path | None = None, *, download: bool = False) -> Dataset:
-        """The splits; `root` is the folder where data sets live on disk, by default RANKMIXUP_DATA, then `data`."""
-        from rankmixup.data.longtail import long_tailed
+        """Read the data set.
+
+        Args:
+            root: folder with the data sets on disk; by default the environment variable RANKMIXUP_DATA, or else `data`.
+            download: whether to fetch files that are missing.
+
+        Returns:
+            The splits, long-tailed where `imbalance` is above 1.
+        """
+        from rankmixup.data.splits import long_tailed
 
         root = resolve_root(root)
         if download:
@@ -187,18 +170,31 @@ class DataSource(Configured):
         return dataset if self.imbalance == 1 else long_tailed(dataset, self.imbalance, self.protocol)
 
     def download(self, root: Path) -> None:
-        """Fetch what is missing below `root`."""
+        """Fetch the files that are missing below `root`."""
 
     @abstractmethod
     def read(self, root: Path) -> Dataset:
-        """The splits with their classes as they come."""
+        """The splits, before a long tail is cut."""
 
     def outside(self, root: Path | None = None) -> tuple[Split, tuple[str, ...]]:
-        """Samples that another data set's network has never seen, to tell from its own, and the names of their classes."""
+        """Samples that test whether a network of another data set detects out-of-distribution input, and their class names."""
         dataset = self.read(resolve_root(root))
         return dataset.test, dataset.class_names
 
 
 def resolve_root(root: Path | None) -> Path:
-    """Where data sets live on disk: `root`, or else what the environment variable RANKMIXUP_DATA says, or else `data`."""
+    """The folder with data sets on disk: `root`, else the environment variable RANKMIXUP_DATA, else `data`."""
     return Path(os.environ.get("RANKMIXUP_DATA") or "data") if root is None else root
+
+
+def parse_source(text: str) -> DataSource:
+    """The data set that NAME describes, or NAME:PATH for a data set with a field `path`, with defaults for its other fields.
+
+    >>> parse_source("digits")
+    Digits(imbalance=1.0, sampling='shuffle', protocol='paper', train_size=700, noise=1.1)
+    """
+    name, colon, path = text.partition(":")
+    if "path" in {field.name for field in dataclasses.fields(DataSource.registry[name])}:
+        return DataSource.from_dict({"name": name, "path": path})
+    require(not colon, f"{name} must be given without a path, got {text!r}")
+    return DataSource.from_dict({"name": name})

@@ -1,9 +1,14 @@
-"""Decoded images, kept beside the data or in the user's cache folder under a name that follows from the content of the files."""
+"""What is computed once and kept: hashes of files, and decoded images, beside the data or in the user's cache folder."""
 
+import contextlib
+import hashlib
+import json
 import os
-import secrets
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,12 +16,93 @@ from jaxtyping import UInt8
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rankmixup.config import content_hash
 from rankmixup.data.base import ImageFiles
-from rankmixup.data.digests import fingerprint_of, user_cache
 from rankmixup.data.images import BadImage, decode_each, fitted
+from rankmixup.data.progress import progress
 from rankmixup.errors import InvalidInput
+from rankmixup.files import read_json, readable, replacing, write_atomic
 
-__all__ = ["memory_mapped"]
+__all__ = ["digests", "fingerprint_of", "memory_mapped", "undecodable"]
+
+_SETTLED_NS = 2_000_000_000
+"""The coarsest clock of a file system, FAT's: within this time a file may change again without a change of its times."""
+
+
+def fingerprint_of(files: ImageFiles) -> str:
+    """A hash of the names and contents of files, wherever their folder is."""
+    return content_hash(list(zip(files.names, digests(files), strict=True)))
+
+
+def digests(files: ImageFiles) -> list[str]:
+    """SHA-256 of each file.
+
+    They are kept in the user's cache folder with the sizes and times of the files; a file whose size and times are the same is
+    not read again. The hash of a file that had just changed is not kept, since its times would not show another change.
+    """
+    cache = f"digests-{content_hash(str(files.folder.resolve()))[:16]}.json"
+    known, now = _kept(cache) or {}, time.time_ns()
+    states = {name: _state(files.folder / name) for name in files.names}
+    changed = [name for name, state in states.items() if not _is_current(known.get(name), state)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool, progress(f"hashing {files.folder.name}", len(changed)) as advance:
+
+        def sha256(name: str) -> str:
+            with readable(files.folder / name), (files.folder / name).open("rb") as file:
+                value = hashlib.file_digest(file, "sha256").hexdigest()
+            advance(1)
+            return value
+
+        fresh = dict(zip(changed, pool.map(sha256, changed), strict=True))
+    settled = {name: [*states[name], value] for name, value in fresh.items() if max(states[name][:2]) < now - _SETTLED_NS}
+    if settled:
+        _keep(cache, known | settled)
+    return [fresh[name] if name in fresh else known[name][-1] for name in files.names]
+
+
+def _state(path: Path) -> list[int]:
+    """What changes with a file: time of its content, time of its entry, which nobody can set back, size, and inode."""
+    with readable(path):
+        stat = path.stat()
+    return [stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino]
+
+
+def _is_current(entry: Any, state: list[int]) -> bool:
+    """Whether `entry` of the cache is valid and describes a file in this state."""
+    return isinstance(entry, list) and entry[:-1] == state and isinstance(entry[-1], str)
+
+
+def undecodable(files: ImageFiles) -> dict[str, str]:
+    """The images that do not decode, and why; kept in the user's cache folder, since decoding all of them takes minutes."""
+    cache = f"undecodable-{fingerprint_of(files)[:16]}.json"
+    kept = _kept(cache)
+    if kept is not None and set(kept) <= set(files.names):
+        return {name: str(why) for name, why in kept.items()}
+    results = decode_each(files, lambda image: None, f"checking {files.folder.name}")
+    bad = {name: str(result) for name, result in zip(files.names, results, strict=True) if result is not None}
+    _keep(cache, bad)
+    return bad
+
+
+def _user_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rankmixup"
+
+
+def _kept(cache: str) -> dict[str, Any] | None:
+    """Values by file name in the user's cache folder; None where there are none or they are damaged."""
+    with contextlib.suppress(InvalidInput, UnicodeError):
+        held = read_json(_user_cache() / cache)
+        if isinstance(held, dict):
+            return {os.fsdecode(name.encode("latin1")): value for name, value in held.items()}
+    return None
+
+
+def _keep(cache: str, values: dict[str, Any]) -> None:
+    # Without a cache folder, they are computed again next time.
+    with contextlib.suppress(OSError):
+        _user_cache().mkdir(parents=True, exist_ok=True)
+        # JSON holds text, but names of files can hold any bytes.
+        named = {os.fsencode(name).decode("latin1"): value for name, value in values.items()}
+        write_atomic(_user_cache() / cache, json.dumps(named).encode())
 
 
 def memory_mapped(files: ImageFiles, size: int) -> UInt8[Tensor, "N 3 S S"]:
@@ -25,7 +111,7 @@ def memory_mapped(files: ImageFiles, size: int) -> UInt8[Tensor, "N 3 S S"]:
     shape = (len(files), size, size, 3)
     pixels = _mapped(files.folder / name, shape)
     if pixels is None:
-        pixels = _mapped(user_cache() / name, shape)
+        pixels = _mapped(_user_cache() / name, shape)
     if pixels is None:
         path = _writable(files.folder) / name
         _decode_into(path, files, shape)
@@ -35,7 +121,7 @@ def memory_mapped(files: ImageFiles, size: int) -> UInt8[Tensor, "N 3 S S"]:
 
 
 def _mapped(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
-    """What is in the file, or None where it is missing, damaged or another's."""
+    """The content of the file, or None where it is missing, damaged or of another shape."""
     if not path.is_file():
         return None
     try:
@@ -48,32 +134,21 @@ def _mapped(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
 
 
 def _decode_into(path: Path, files: ImageFiles, shape: tuple[int, int, int, int]) -> None:
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.uint8)), "fortran_order": False, "shape": shape}
-    size = shape[1]
-    try:
-        with temporary.open("xb") as file:
-            np.lib.format.write_array_header_2_0(file, header)
-            decoded = decode_each(files, lambda image: fitted(image, size).tobytes(), f"decoding {files.folder.name}")
-            for image_name, pixels in zip(files.names, decoded, strict=True):
-                if isinstance(pixels, BadImage):
-                    raise InvalidInput(f"image {files.folder / image_name} must be one that can be decoded ({pixels})")
-                file.write(pixels)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as file:
+        np.lib.format.write_array_header_2_0(file, header)
+        decoded = decode_each(files, lambda image: fitted(image, shape[1]).tobytes(), f"decoding {files.folder.name}")
+        for image_name, pixels in zip(files.names, decoded, strict=True):
+            if isinstance(pixels, BadImage):
+                raise InvalidInput(f"image {files.folder / image_name} must be one that can be decoded ({pixels})")
+            file.write(pixels)
 
 
 def _writable(folder: Path) -> Path:
     """`folder` if files can be made in it, else the user's cache folder."""
-    tried = (folder, user_cache())
-    for candidate in tried:
-        try:
+    for candidate in (folder, _user_cache()):
+        with contextlib.suppress(OSError):
             candidate.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=candidate):
                 return candidate
-        except OSError:
-            continue
-    raise InvalidInput(f"{tried[0]} or {tried[1]} must be a folder that can be written to, to keep decoded images")
+    raise InvalidInput(f"{folder} or {_user_cache()} must be a folder that can be written to, to keep decoded images")

@@ -19,28 +19,26 @@ from rankmixup.errors import require
 __all__ = ["MEAN", "STD", "Cifar10", "Cifar100"]
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
-"""Of CIFAR-10, as the paper's release has them; it takes them for CIFAR-100 and SVHN too."""
+"""Of CIFAR-10, as the paper's release has them; it uses them for CIFAR-100 and SVHN too."""
 
 
 @dataclass(frozen=True)
 class _Cifar(DataSource):
     archive: ClassVar[Remote]
     folder: ClassVar[str]
-    train_files: ClassVar[dict[str, str]]
-    """Names and md5 sums."""
-    test_files: ClassVar[dict[str, str]]
-    meta_file: ClassVar[dict[str, str]]
+    files: ClassVar[dict[str, str]]
+    """Names and md5 sums: batches of training images, the test batch, and the names of the classes."""
     labels_key: ClassVar[bytes]
     names_key: ClassVar[bytes]
 
     train_size: int = 0
-    """Training images, as many of each class and always the same ones; 0 takes all."""
+    """Training images, the same number of each class and always the same images; 0 uses all."""
     val_size: int = 0
     """Validation images, likewise."""
     shrink: Literal[1, 2] = 1
     """Side of the squares of pixels that are averaged into one: 2 leaves 16x16 pixels."""
     augment: Literal["none", "crop-and-flip"] = "crop-and-flip"
-    """What training adds: nothing, or random crops and mirror images."""
+    """Augmentation in training: none, or random crops and mirror images."""
 
     def check(self) -> None:
         super().check()
@@ -51,45 +49,39 @@ class _Cifar(DataSource):
     def image_size(self) -> int:
         return 32 // self.shrink
 
-    @property
-    def _files(self) -> dict[str, str]:
-        return {**self.train_files, **self.test_files, **self.meta_file}
-
     def download(self, root: Path) -> None:
-        if not all((root / self.folder / name).is_file() for name in self._files):
+        if not all((root / self.folder / name).is_file() for name in self.files):
             fetch_archive(self.archive, root, self.folder)
 
     def read(self, root: Path) -> Dataset:
         folder = root / self.folder
-        for name, md5 in self._files.items():
+        for name, md5 in self.files.items():
             verify(folder / name, md5, self.name)
-        (meta_name,) = self.meta_file
+        *batches, meta_name = self.files
         names: Any = read_pickle(folder / meta_name).get(self.names_key)
         require(
             isinstance(names, list) and len(names) >= 2 and all(isinstance(name, bytes) for name in names),
             f"{folder / meta_name} must hold {self.names_key.decode()!r}, a list of at least 2 names",
         )
 
-        # First the labels, to know how much there is, then pixels straight to their places, channels last.
-        train_y, test_y = (
-            torch.cat([self._batch(folder / name, len(names))[1] for name in files]) for files in (self.train_files, self.test_files)
-        )
-        index, sizes = tenth_held_out(len(train_y), len(test_y), self.name)
+        # First the labels, to know how many images there are; then pixels straight to their places, channels last.
+        labels = [self._batch(folder / name, len(names))[1] for name in batches]
+        y = torch.cat(labels)
+        index, sizes = tenth_held_out(len(y) - len(labels[-1]), len(labels[-1]), self.name)
         place = index.argsort().numpy()
-        x, done = np.empty((len(index), 32, 32, 3), dtype=np.uint8), 0
-        for name in (*self.train_files, *self.test_files):
+        x, done = np.empty((len(y), 32, 32, 3), dtype=np.uint8), 0
+        for name in batches:
             pixels, _ = self._batch(folder / name, len(names))
             for channel in range(3):  # three times as fast as all at once
                 x[place[done : done + len(pixels)], :, :, channel] = pixels[:, channel]
             done += len(pixels)
             del pixels  # before the next batch is read
 
-        y = torch.cat([train_y, test_y])[index]
-        augmented = self.augment != "none"
-        view = View(self.image_size, MEAN, STD, augment="crop" if augmented else "none", padding=4 // self.shrink, flip=augmented)
-        train, val, test = consecutive(torch.from_numpy(x).permute(0, 3, 1, 2), y, index, sizes)
+        train, val, test = consecutive(torch.from_numpy(x).permute(0, 3, 1, 2), y[index], index, sizes)
         train, val = self._fewer(train, "train_size", len(names)), self._fewer(val, "val_size", len(names))
         splits = _shrunk(train, self.shrink), _shrunk(val, self.shrink), _shrunk(test, self.shrink)
+        augmented = self.augment != "none"
+        view = View(self.image_size, MEAN, STD, augment="crop" if augmented else "none", padding=4 // self.shrink, flip=augmented)
         return Dataset(*splits, tuple(name.decode(errors="replace") for name in names), view, val_from_train=True)
 
     def _fewer(self, split: Split, field: str, num_classes: int) -> Split:
@@ -121,7 +113,6 @@ def _shrunk(split: Split, side: int) -> Split:
         return split
     assert isinstance(split.x, Tensor)
     parts = [F.avg_pool2d(part.float(), side).round().to(torch.uint8) for part in split.x.split(1000)]
-    # Channels last, as the pixels that are not shrunk.
     return Split(torch.cat(parts).contiguous(memory_format=torch.channels_last), split.y, split.index)
 
 
@@ -135,15 +126,15 @@ class Cifar10(_Cifar):
 
     archive = Remote("https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a")
     folder = "cifar-10-batches-py"
-    train_files: ClassVar = {
+    files: ClassVar = {
         "data_batch_1": "c99cafc152244af753f735de768cd75f",
         "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
         "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
         "data_batch_4": "634d18415352ddfa80567beed471001a",
         "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+        "test_batch": "40351d587109b95175f43aff81a1287e",
+        "batches.meta": "5ff9c542aee3614f3951f8cda6e48888",
     }
-    test_files: ClassVar = {"test_batch": "40351d587109b95175f43aff81a1287e"}
-    meta_file: ClassVar = {"batches.meta": "5ff9c542aee3614f3951f8cda6e48888"}
     labels_key = b"labels"
     names_key = b"label_names"
 
@@ -154,14 +145,16 @@ class Cifar100(_Cifar):
     """CIFAR-100: 60,000 images of 32x32 pixels in 100 classes, 45,000 / 5,000 / 10,000.
 
     Validation images are a fixed tenth of the training set, not stratified, as in the paper's release.
-    **Deviation:** the release normalises training images with CIFAR-10's constants and test images with ImageNet's; here all
-    take CIFAR-10's.
+    **Deviation:** the release normalises training images with CIFAR-10's constants and test images with ImageNet's; here
+    CIFAR-10's are used for all.
     """
 
     archive = Remote("https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85")
     folder = "cifar-100-python"
-    train_files: ClassVar = {"train": "16019d7e3df5f24257cddd939b257f8d"}
-    test_files: ClassVar = {"test": "f0ef6b0ae62326f3e7ffdfab6717acfc"}
-    meta_file: ClassVar = {"meta": "7973b15100ade9c7d40fb424638fde48"}
+    files: ClassVar = {
+        "train": "16019d7e3df5f24257cddd939b257f8d",
+        "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
+        "meta": "7973b15100ade9c7d40fb424638fde48",
+    }
     labels_key = b"fine_labels"
     names_key = b"fine_label_names"

@@ -20,11 +20,12 @@ _VAL_SIZE = 400
 class Digits(DataSource):
     """1,797 handwritten digits of 8x8 pixels, embedded in scikit-learn, with noise on the pixels.
 
-    The digits as they come are too easy for any network to be visibly miscalibrated. With noise as strong as here,
-    cross-entropy overfits and its ECE stands far above its noise floor; with fewer training images, accuracies would differ
-    too much from seed to seed. The splits are stratified and, like the noise, always the same.
+    Without noise the digits are so easy that no network is visibly miscalibrated. With noise this strong, cross-entropy
+    overfits and its ECE is far above its noise floor; with fewer training images, accuracies would differ too much from seed
+    to seed. The splits are stratified and, like the noise, always the same.
     """
 
+    image_size = 8
     train_size: int = 700
     """Training images; 400 more are for validation, the rest for testing."""
     noise: float = 1.1
@@ -34,10 +35,6 @@ class Digits(DataSource):
         super().check()
         require(10 <= self.train_size <= 1300, f"train_size must lie in 10..1300, got {self.train_size}")
         require(self.noise >= 0, f"noise must be at least 0, got {self.noise}")
-
-    @property
-    def image_size(self) -> int:
-        return 8
 
     def read(self, root: Path) -> Dataset:
         from sklearn.datasets import load_digits
@@ -53,8 +50,6 @@ class Digits(DataSource):
         images += self.noise * torch.randn(images.shape, generator=random.stream(0, "digits", "noise"))
         labels = torch.from_numpy(digits.target).long()
 
-        def split(where: np.ndarray) -> Split:
-            index = torch.from_numpy(np.sort(where))
-            return Split(images[index], labels[index], index)
-
-        return Dataset(split(train), split(val), split(test), tuple(str(name) for name in digits.target_names), View(8, (0.0,), (1.0,)))
+        every = Split(images, labels, torch.arange(len(labels)))
+        train, val, test = (every[torch.from_numpy(np.sort(part))] for part in (train, val, test))
+        return Dataset(train, val, test, tuple(str(name) for name in digits.target_names), View(8, (0.0,), (1.0,)))

@@ -1,4 +1,4 @@
-"""Published files: fetched where a transfer broke off, checked, and unpacked without leaving anything half-written."""
+"""Published files: downloaded, continued after an interruption, checked, and unpacked all or not at all."""
 
 import contextlib
 import gzip
@@ -13,14 +13,13 @@ import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 from rankmixup.data.progress import progress
 from rankmixup.errors import InvalidInput, WorkFailed, require
-from rankmixup.files import reason
+from rankmixup.files import readable
 
 __all__ = ["Remote", "fetch", "fetch_archive", "require_present", "verify"]
 
@@ -47,16 +46,18 @@ def require_present(path: Path, data_name: str) -> None:
 
 
 def verify(path: Path, md5: str, data_name: str) -> None:
-    """Raise unless `path` is there, with the bytes that its publishers gave it."""
+    """Raise unless `path` is there and has the published content."""
     require_present(path, data_name)
-    _require_sum(path, md5)
+    require(path.is_file(), f"{path} must be a file")
+    found = _md5(path)
+    require(found == md5, f"{path} must have the md5 sum {md5}, got {found}: it is damaged; remove it and fetch it with --download")
 
 
 def fetch(remote: Remote, folder: Path) -> Path:
-    """The file in `folder`, downloaded unless it is there and whole; a transfer that broke off goes on where it ended."""
+    """The file in `folder`, downloaded unless it is there and complete; an interrupted transfer continues where it ended."""
     path = folder / remote.name
     if path.exists():
-        _require_sum(path, remote.md5)
+        verify(path, remote.md5, remote.name)
         return path
     part = path.with_name(f"{path.name}.part")
     with _writable(folder):
@@ -70,7 +71,7 @@ def fetch(remote: Remote, folder: Path) -> Path:
 
 
 def fetch_archive(remote: Remote, root: Path, folder: str) -> None:
-    """`root / folder`, out of a tar or zip file beside it, which stays; a folder that is there already gets its files anew."""
+    """`root / folder` from a tar or zip file beside it, which is kept; files of a folder that is there already are replaced."""
     archive = fetch(remote, root)
     unpacked = root / f".{folder}.{secrets.token_hex(8)}"
     with _writable(root):
@@ -97,79 +98,59 @@ def _transfer(remote: Remote, part: Path) -> None:
             left = int(answer.headers.get("Content-Length", 0))
             with part.open("ab" if resumed else "wb") as file, progress(f"downloading {remote.name}", done + left) as advance:
                 advance(done)
-                received = _copy(answer, file, advance)
-        short = received < left
+                received = 0
+                while chunk := answer.read(_CHUNK):
+                    file.write(chunk)
+                    received += len(chunk)
+                    advance(len(chunk))
+                file.flush()
+                os.fsync(file.fileno())
     except urllib.error.HTTPError as error:
-        # All of it was there already, and more cannot be had.
+        # All of it was there already.
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             return
         raise WorkFailed(f"{remote.url} could not be downloaded ({error})") from error
     except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
-        raise WorkFailed(f"{remote.url} could not be downloaded ({error}); the same command goes on where it broke off") from error
-    if short:
-        raise WorkFailed(f"{remote.url} broke off after {done + received} of {done + left} bytes; the same command goes on from there")
-
-
-def _copy(answer: http.client.HTTPResponse, file: IO[bytes], advance: Callable[[int], None]) -> int:
-    received = 0
-    while chunk := answer.read(_CHUNK):
-        file.write(chunk)
-        received += len(chunk)
-        advance(len(chunk))
-    file.flush()
-    os.fsync(file.fileno())
-    return received
+        raise WorkFailed(f"{remote.url} could not be downloaded ({error}); the same command continues where it broke off") from error
+    if received < left:
+        raise WorkFailed(f"{remote.url} broke off after {done + received} of {done + left} bytes; the same command continues from there")
 
 
 def _unpack(archive: Path, folder: Path) -> None:
     """Unpack plain files and folders; an archive that holds anything else, or a name that leads out of `folder`, is refused whole."""
-    try:
+    # The last two are zipfile's, for an unknown kind of compression and for encryption.
+    damage = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+    with readable(archive, "a whole tar or zip archive", damage):
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as zipped:
-                for name in zipped.namelist():
-                    _require_inside(archive, name)
-                _require_room(archive, folder, sum(member.file_size for member in zipped.infolist()))
-                zipped.extractall(folder)  # noqa: S202 - every name was looked at
+                _check_members(archive, folder, [(member.filename, member.file_size) for member in zipped.infolist()])
+                zipped.extractall(folder)  # noqa: S202 - every name was checked
         else:
             with tarfile.open(archive) as tarred:
                 for member in tarred.getmembers():
-                    _require_inside(archive, member.name)
-                    require(member.isfile() or member.isdir(), f"archive {archive} must hold files and folders alone, got {member.name!r}")
-                _require_room(archive, folder, sum(member.size for member in tarred.getmembers()))
+                    require(member.isfile() or member.isdir(), f"archive {archive} must hold only files and folders, got {member.name!r}")
+                _check_members(archive, folder, [(member.name, member.size) for member in tarred.getmembers()])
                 tarred.extractall(folder, filter="data")
-    # The last two are zipfile's, for an unknown kind of compression and for encryption.
-    except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise InvalidInput(f"{archive} must be a whole tar or zip archive, it cannot be read ({reason(error)})") from error
 
 
-def _require_room(archive: Path, folder: Path, size: int) -> None:
-    free = shutil.disk_usage(folder.parent).free
+def _check_members(archive: Path, folder: Path, sizes: list[tuple[str, int]]) -> None:
+    for name, _ in sizes:
+        # Backslashes and drives are checked as on Windows.
+        path = PurePosixPath(name.replace("\\", "/"))
+        inside = not path.is_absolute() and ".." not in path.parts and ":" not in name
+        require(inside, f"archive {archive} must hold names that stay inside its folder, got {name!r}")
+    size, free = sum(size for _, size in sizes), shutil.disk_usage(folder.parent).free
     require(size < free, f"archive {archive} unpacks to {size:,} bytes, the disk must have room for them, {free:,} are free")
-
-
-def _require_inside(archive: Path, name: str) -> None:
-    # Backslashes and drives count for what they are on Windows.
-    path = PurePosixPath(name.replace("\\", "/"))
-    require(
-        not path.is_absolute() and ".." not in path.parts and ":" not in name,
-        f"archive {archive} must hold names that stay inside its folder, got {name!r}",
-    )
 
 
 @contextlib.contextmanager
 def _writable(folder: Path) -> Iterator[None]:
-    """Say in one sentence what cannot be written."""
+    """Raise `InvalidInput` where `folder` cannot be written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
         raise InvalidInput(f"data root {folder} must be a folder that can be written to, for a download ({error})") from error
-
-
-def _require_sum(path: Path, md5: str) -> None:
-    require(path.is_file(), f"{path} must be a file")
-    found = _md5(path)
-    require(found == md5, f"{path} must have the md5 sum {md5}, got {found}: it is damaged; remove it and fetch it with --download")
 
 
 def _md5(path: Path) -> str:

@@ -15,14 +15,14 @@ from torch import Tensor
 
 from rankmixup.data.base import Dataset, DataSource, View, register
 from rankmixup.data.download import Remote, fetch, verify
-from rankmixup.data.splits import consecutive, tenth_held_out
-from rankmixup.errors import InvalidInput, require
-from rankmixup.files import reason, require_fits
+from rankmixup.data.splits import published_splits
+from rankmixup.errors import require
+from rankmixup.files import readable, require_fits
 
 __all__ = ["FashionMnist"]
 
-_HOST = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
 _NAMES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
+_FOLDER = Path("FashionMNIST", "raw")
 
 
 @register("fashion-mnist")
@@ -33,6 +33,8 @@ class FashionMnist(DataSource):
     The files are read compressed, as published, or unpacked, from `FashionMNIST/raw`.
     """
 
+    image_size = 28
+    url: ClassVar[str] = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
     files: ClassVar[dict[str, str]] = {
         "train-images-idx3-ubyte": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
         "train-labels-idx1-ubyte": "25c81989df183df01b3e8a0aad5dffbe",
@@ -41,47 +43,34 @@ class FashionMnist(DataSource):
     }
     """Names and md5 sums of the compressed files."""
 
-    @property
-    def image_size(self) -> int:
-        return 28
-
     def download(self, root: Path) -> None:
         for name, md5 in self.files.items():
-            if not (_folder(root) / name).is_file():
-                fetch(Remote(f"{_HOST}/{name}.gz", md5), _folder(root))
+            if not (root / _FOLDER / name).is_file():
+                fetch(Remote(f"{self.url}/{name}.gz", md5), root / _FOLDER)
 
     def read(self, root: Path) -> Dataset:
-        arrays = [self._array(_folder(root) / name, md5) for name, md5 in self.files.items()]
+        arrays = [self._array(root / _FOLDER / name, md5) for name, md5 in self.files.items()]
         for images, labels, name in zip(arrays[::2], arrays[1::2], ("train", "t10k"), strict=True):
             require(
                 images.shape[1:] == (28, 28) and labels.shape == images.shape[:1] and bool((labels < 10).all()),
                 f"fashion-mnist's {name} files must hold images of 28x28 pixels and a label in 0..9 for each, "
                 f"got shapes {list(images.shape)} and {list(labels.shape)}",
             )
-        train_x, train_y, test_x, test_y = arrays
-        index, sizes = tenth_held_out(len(train_y), len(test_y), self.name)
-        x, y = torch.cat([train_x, test_x]).unsqueeze(1), torch.cat([train_y, test_y]).long()
-        view = View(self.image_size, (0.2860,), (0.3530,), augment="crop", flip=True)
-        return Dataset(*consecutive(x[index], y[index], index, sizes), _NAMES, view, val_from_train=True)
+        train, test = ((arrays[part].unsqueeze(1), arrays[part + 1].long()) for part in (0, 2))
+        view = View(28, (0.2860,), (0.3530,), augment="crop", flip=True)
+        return Dataset(*published_splits(train, test, self.name), _NAMES, view, val_from_train=True)
 
     def _array(self, path: Path, md5: str) -> UInt8[Tensor, "..."]:
         if path.is_file():
             with path.open("rb") as file:
-                return _idx(path, file)
+                return _read_idx(path, file)
         packed = path.with_name(f"{path.name}.gz")
         verify(packed, md5, self.name)
-        try:
-            with gzip.open(packed) as file:
-                return _idx(packed, file)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InvalidInput(f"{packed} must be a whole gzip file, it cannot be read ({reason(error)})") from error
+        with readable(packed, "a whole gzip file", (OSError, EOFError, zlib.error)), gzip.open(packed) as file:
+            return _read_idx(packed, file)
 
 
-def _folder(root: Path) -> Path:
-    return root / "FashionMNIST" / "raw"
-
-
-def _idx(path: Path, file: io.BufferedIOBase) -> UInt8[Tensor, "..."]:
+def _read_idx(path: Path, file: io.BufferedIOBase) -> UInt8[Tensor, "..."]:
     """Two zero bytes, 8 for bytes, the number of axes, four bytes big-endian for each length, then the bytes."""
     head = file.read(4)
     require(head in (b"\0\0\x08\x01", b"\0\0\x08\x03"), f"{path} must be an IDX file of bytes with 1 or 3 axes, it begins with {head!r}")
@@ -90,7 +79,7 @@ def _idx(path: Path, file: io.BufferedIOBase) -> UInt8[Tensor, "..."]:
     shape = struct.unpack(f">{head[3]}I", lengths)
     size = math.prod(shape)
     require_fits(path, size)
-    # One more, to see whether there is any.
+    # One byte more than the header says, to see whether there is any.
     content = bytearray(file.read(size + 1))
     held = len(content) if len(content) <= size else "more"
     require(len(content) == size > 0, f"{path} must hold {size} bytes of shape {list(shape)}, at least one, it holds {held}")

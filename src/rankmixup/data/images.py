@@ -1,21 +1,35 @@
-"""Image files of any kind as bytes of red, green and blue."""
+"""Image files: which there are below a folder, the classes that its folders stand for, and their pixels as RGB bytes."""
 
+import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from jaxtyping import UInt8
+import torch
+from jaxtyping import Int, UInt8
 from PIL import Image
+from torch import Tensor
 
 from rankmixup.data.base import ImageFiles
 from rankmixup.data.progress import progress
-from rankmixup.errors import InvalidInput, require
-from rankmixup.files import reason
+from rankmixup.errors import InvalidInput, one_line, require
+from rankmixup.files import readable
 
-__all__ = ["BadImage", "decode_each", "fitted", "image_names", "read_rgb"]
+__all__ = [
+    "BadImage",
+    "check_class_names",
+    "decode_all",
+    "decode_each",
+    "first_size",
+    "fitted",
+    "image_names",
+    "list_classes",
+    "list_images",
+    "read_rgb",
+]
 
 Decoded = TypeVar("Decoded")
 
@@ -28,19 +42,16 @@ class BadImage(Exception):
 
 
 def image_names(folder: Path) -> list[str]:
-    """Image files anywhere below `folder`, as sorted paths relative to it; hidden ones are not seen.
+    """Image files anywhere below `folder`, as sorted paths relative to it, without hidden ones.
 
-    Links to files are followed. Links to folders, which may lead in circles, and what is neither file nor folder are refused.
+    Links to files are followed. Links to folders, which may form a cycle, and special files are refused.
     """
     names: list[str] = []
     waiting = [""]
     while waiting:
         inside = waiting.pop()
-        try:
-            with os.scandir(folder / inside) as entries:
-                seen = [(inside + entry.name, _is_folder(entry)) for entry in entries if not entry.name.startswith(".")]
-        except OSError as error:
-            raise InvalidInput(f"{folder / inside} must be a folder that can be read ({reason(error)})") from error
+        with readable(folder / inside, "a folder"), os.scandir(folder / inside) as entries:
+            seen = [(inside + entry.name, _is_folder(entry)) for entry in entries if not entry.name.startswith(".")]
         waiting += [f"{name}/" for name, is_folder in seen if is_folder]
         names += [name for name, is_folder in seen if not is_folder and name.lower().endswith(_SUFFIXES)]
     return sorted(names)
@@ -51,51 +62,68 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     if entry.is_dir(follow_symlinks=False):
         return True
     require(
-        # Not the entry's own way to follow links, which raises for those in a circle.
+        # Not entry.is_file, which raises for links that form a cycle.
         entry.is_file(follow_symlinks=False) or Path(entry.path).is_file(),
         f"{entry.path} must be a file, a link to a file or a folder; links to folders, broken links, pipes and devices are refused",
     )
     return False
 
 
+def list_images(folder: Path) -> ImageFiles:
+    """All images of a folder, which must have some."""
+    require(folder.is_dir(), f"{folder} must be a folder of images, there is none")
+    names = image_names(folder)
+    require(len(names) > 0, f"{folder} must hold images, it holds none")
+    return ImageFiles(folder, tuple(names))
+
+
+def list_classes(
+    root: Path, part: str = "", class_names: tuple[str, ...] = ()
+) -> tuple[tuple[str, ...], Int[Tensor, " N"], tuple[str, ...]]:
+    """Images of `root / part`, which has a folder for each class with images anywhere below.
+
+    Returns:
+        Sorted paths below `root`, their labels, and the classes: `class_names`, or all that there are in order of their names.
+    """
+    folder = root / part
+    require(folder.is_dir(), f"{folder} must be a folder, there is none")
+    found = sorted(each.name for each in folder.iterdir() if each.is_dir() and not each.name.startswith("."))
+    class_names = class_names or tuple(found)
+    check_class_names(folder, class_names)
+    require(len(class_names) >= 2, f"{folder} must hold a folder for each of at least 2 classes, got {len(class_names)}")
+    label = {name: number for number, name in enumerate(class_names)}
+    for name in found:
+        require(name in label, f"class folder {folder / name} must be one of the training images' classes too, there is no {name!r}")
+    names = image_names(folder)
+    for name in names:
+        require("/" in name, f"image {folder / name} must be in the folder of its class, it is in none")
+    classes = [name.partition("/")[0] for name in names]
+    filled = set(classes)
+    for name in found:
+        require(name in filled, f"class folder {folder / name} must hold at least one image, got 0")
+    prefix = f"{part}/" if part else ""
+    return tuple(prefix + name for name in names), torch.tensor([label[name] for name in classes]), class_names
+
+
+def check_class_names(folder: Path, class_names: Sequence[str]) -> None:
+    """Raise unless reports and tables can show the names."""
+    for name in class_names:
+        require(one_line(name) == name, f"class folder {folder / name} must have a name in UTF-8 without control characters")
+
+
 def read_rgb(path: Path) -> Image.Image:
     """The image in RGB: greyscale repeated, transparent pixels over black, 16 bits scaled to 8.
 
-    As in torchvision, a note in the file about how the camera was held is not followed.
+    As in torchvision, the orientation that a camera notes in the file is ignored.
     """
     try:
         with Image.open(path) as image:
             return _rgb(image)
     except BadImage:
         raise
-    # Decoders raise whatever a damaged file leads them to.
+    # A damaged file can lead a decoder to any error.
     except Exception as error:
         raise BadImage(str(error) or type(error).__name__) from error
-
-
-def fitted(image: Image.Image, size: int) -> UInt8[np.ndarray, "S S 3"]:
-    """The largest square in the middle, resized (bilinear, antialiased) where it is of another size."""
-    if image.size != (size, size):
-        side = min(image.size)
-        left, top = (image.width - side) // 2, (image.height - side) // 2
-        image = image.crop((left, top, left + side, top + side)).resize((size, size), Image.Resampling.BILINEAR)
-    return np.asarray(image)
-
-
-def decode_each(files: ImageFiles, convert: Callable[[Image.Image], Decoded], title: str) -> Iterator[Decoded | BadImage]:
-    """What `convert` makes of each image, in order, or why it does not decode; in threads, since decoders let others run."""
-
-    def decode(name: str) -> Decoded | BadImage:
-        try:
-            return convert(read_rgb(files.folder / name))
-        except BadImage as error:
-            return error
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool, progress(title, len(files)) as advance:
-        for start in range(0, len(files), _CHUNK):
-            for result in pool.map(decode, files.names[start : start + _CHUNK]):
-                advance(1)
-                yield result
 
 
 def _rgb(image: Image.Image) -> Image.Image:
@@ -110,3 +138,49 @@ def _rgb(image: Image.Image) -> Image.Image:
         image = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", image.size, (0, 0, 0, 255)), image).convert("RGB")
     return image.convert("RGB")
+
+
+def fitted(image: Image.Image, size: int) -> UInt8[np.ndarray, "S S 3"]:
+    """The largest square in the middle, resized (bilinear, antialiased) where it has another size."""
+    if image.size != (size, size):
+        side = min(image.size)
+        left, top = (image.width - side) // 2, (image.height - side) // 2
+        image = image.crop((left, top, left + side, top + side)).resize((size, size), Image.Resampling.BILINEAR)
+    return np.asarray(image)
+
+
+def decode_each(files: ImageFiles, convert: Callable[[Image.Image], Decoded], title: str) -> Iterator[Decoded | BadImage]:
+    """`convert` of each image, in order, or why it does not decode; in threads, since decoders release the interpreter's lock."""
+
+    def decode(name: str) -> Decoded | BadImage:
+        try:
+            return convert(read_rgb(files.folder / name))
+        except BadImage as error:
+            return error
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool, progress(title, len(files)) as advance:
+        for start in range(0, len(files), _CHUNK):
+            for result in pool.map(decode, files.names[start : start + _CHUNK]):
+                advance(1)
+                yield result
+
+
+def decode_all(files: ImageFiles, size: int) -> tuple[UInt8[Tensor, "N 3 S S"], dict[str, str]]:
+    """All images, fitted to `size` pixels, and why those that stay black do not decode."""
+    pixels, bad = np.zeros((len(files), size, size, 3), dtype=np.uint8), {}
+    decoded = decode_each(files, lambda image: fitted(image, size), f"decoding {files.folder.name}")
+    for number, image in enumerate(decoded):
+        if isinstance(image, BadImage):
+            bad[files.names[number]] = str(image)
+        else:
+            pixels[number] = image
+    return torch.from_numpy(pixels).permute(0, 3, 1, 2), bad
+
+
+def first_size(files: ImageFiles) -> int:
+    """The shorter side of the first image that opens."""
+    for name in files.names:
+        # A damaged file can lead a decoder to any error; reading the images says which do not decode.
+        with contextlib.suppress(Exception), Image.open(files.folder / name) as image:
+            return min(image.size)
+    raise InvalidInput(f"{files.folder} must hold an image that can be opened, none of {len(files)} can")

@@ -1,23 +1,23 @@
-"""Guards against samples that are where they must not be: images in two splits, test images in validation, known classes in OOD sets."""
+"""Checks for samples that should not be there: images in two splits, test images in validation, known classes in OOD sets."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from rankmixup.data.base import Dataset, ImageFiles, Images
-from rankmixup.data.digests import digests
+from rankmixup.data.cache import digests
 from rankmixup.errors import require
 
 __all__ = ["check_held_out", "overlap_sentence", "shared_classes", "shared_images"]
 
 _MOST_FILES = 100_000
-"""Files are read to be compared; above so many, that would take longer than people wait for training to begin."""
+"""Files must be read to be compared; for more than this, training would begin too late."""
 
 
 def shared_images(dataset: Dataset) -> dict[str, list[int]] | None:
     """For each two splits, as `train-test`, the positions of the samples of the latter whose exact image is also in the former.
 
-    Images are the same if their bytes are, or those of their files. None for more files than are looked at.
+    Images are the same if their bytes are, or those of their files. None where there are too many files to compare.
     """
     splits = {name: getattr(dataset, name) for name in ("train", "val", "test")}
     if sum(len(split) for split in splits.values() if isinstance(split.x, ImageFiles)) > _MOST_FILES:

@@ -1,4 +1,4 @@
-"""Gaussian classes, whose posterior is known: the one data set on which the true calibration error can be computed."""
+"""Gaussian classes, whose posterior is known, so that the true calibration error can be computed."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ class Synthetic(DataSource):
     posterior is a softmax of linear functions of the pixels (`posterior_logits`).
     """
 
+    image_size = _SIDE
     num_classes: int = 10
     """Number of classes."""
     separation: float = 2.0
@@ -52,10 +53,6 @@ class Synthetic(DataSource):
         """Logits whose softmax is the true probability of each class."""
         means = self.means().flatten(1).to(x.dtype)
         return x.flatten(1) @ means.T - means.square().sum(dim=1) / 2
-
-    @property
-    def image_size(self) -> int:
-        return _SIDE
 
     def read(self, root: Path) -> Dataset:
         rng = random.stream(0, "synthetic", "samples")

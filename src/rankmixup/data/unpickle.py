@@ -1,4 +1,4 @@
-"""Pickles of plain data, read without running anything that they name."""
+"""Pickles of plain data, read without running anything that they refer to."""
 
 import math
 import pickle
@@ -21,11 +21,10 @@ def read_pickle(path: Path) -> dict[bytes, Any]:
         with path.open("rb") as file:
             content = _PlainUnpickler(file, encoding="bytes").load()
             require(isinstance(content, dict), f"it holds no dictionary but {type(content).__name__}")
-    except InvalidInput as error:
-        raise InvalidInput(f"{path} must hold plain data, {error}") from None
     # A damaged pickle fails in as many ways as there are instructions in it.
     except Exception as error:
-        raise InvalidInput(f"{path} must be a whole pickle of plain data, it cannot be read ({reason(error)})") from error
+        why = str(error) if isinstance(error, InvalidInput) else f"it cannot be read ({reason(error)})"
+        raise InvalidInput(f"{path} must hold plain data, {why}") from error
     return {key: value.values if isinstance(value, _Array) else value for key, value in content.items()}
 
 
@@ -68,7 +67,7 @@ class _Instructions(dict[int, Callable[[Any], None]]):
 
 
 class _PlainUnpickler(pickle._Unpickler):
-    """Python's own reader in Python, which, unlike that in C, takes no memory because of a number in the file."""
+    """Python's own unpickler in Python, which, unlike the one in C, allocates no memory because of a number in the file."""
 
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = _Instructions(
         {

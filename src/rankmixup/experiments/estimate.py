@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from rankmixup import random
 from rankmixup.data import DataSource
-from rankmixup.data.longtail import long_tail_counts
+from rankmixup.data.splits import long_tail_counts
 from rankmixup.errors import InvalidInput
 from rankmixup.experiments.grid import Task
 from rankmixup.models import build_model

@@ -1,6 +1,5 @@
 """Networks of torchvision and timm, without their weights, for any number of classes and channels."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -19,16 +18,18 @@ def library_model(name: str, *, num_classes: int, image_size: int, in_channels: 
     build = _torchvision if library == "torchvision" else _timm
     try:
         try:
-            # Transformers are built for one size; what does not ask for it says so with a TypeError.
+            # Transformers are built for one size; networks that take no size raise a TypeError.
             model = build(key, num_classes, in_channels, image_size)
         except TypeError:
             model = build(key, num_classes, in_channels, None)
-        logits = _logits(model, in_channels, image_size)
+        was_training = model.training
+        with torch.no_grad():
+            logits = model.eval()(torch.zeros(1, in_channels, image_size, image_size))
+        model.train(was_training)
     except InvalidInput:
         raise
     except (AssertionError, RuntimeError, TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        sizes = f"images of {in_channels} x {image_size} x {image_size}"
+        sizes, reason = f"images of {in_channels} x {image_size} x {image_size}", " ".join(str(error).split())
         raise InvalidInput(f"model {name!r} must be one that can classify {sizes}, which it cannot ({reason})") from error
     require(
         isinstance(logits, torch.Tensor) and logits.shape == (1, num_classes),
@@ -50,13 +51,12 @@ def _timm(key: str, num_classes: int, in_channels: int, image_size: int | None) 
     try:
         import timm
     except ImportError:
-        raise InvalidInput(f"model 'timm/{key}' must find the package timm, which is missing: pip install 'rankmixup[timm]'") from None
+        raise InvalidInput(f"model 'timm/{key}' needs the package timm, which is missing: pip install 'rankmixup[timm]'") from None
     _check_key("timm", key, timm.list_models())
     return timm.create_model(key, pretrained=False, num_classes=num_classes, in_chans=in_channels, img_size=image_size)
 
 
-def _check_key(library: str, key: str, valid: Iterable[str]) -> None:
-    valid = tuple(valid)
+def _check_key(library: str, key: str, valid: list[str]) -> None:
     if key not in valid:
         raise unknown_name(f"model of {library}", key, valid)
 
@@ -69,11 +69,3 @@ def _with_channels(model: nn.Module, in_channels: int) -> nn.Module:
     parent, _, child = where.rpartition(".")
     setattr(model.get_submodule(parent), child, fresh)
     return model
-
-
-@torch.no_grad()
-def _logits(model: nn.Module, in_channels: int, image_size: int) -> Any:
-    was_training = model.training
-    logits = model.eval()(torch.zeros(1, in_channels, image_size, image_size))
-    model.train(was_training)
-    return logits

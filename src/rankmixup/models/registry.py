@@ -1,4 +1,4 @@
-"""Networks by name: ours with their variants, and every classifier of torchvision and timm."""
+"""Networks by name: those of this library with their variants, and every classifier of torchvision and timm."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ _LARGEST_IMAGE = {"cifar": 32, "tiny": 64}
 
 
 def register(name: str, *variants: str) -> Callable[[Entry], Entry]:
-    """Decorator that files a network under `name`, with the `variants` that it has of cifar, tiny and imagenet, if any."""
+    """Decorator that registers a network under `name`, with those of the variants cifar, tiny and imagenet that it has."""
 
     def decorate(entry: Entry) -> Entry:
         MODELS.register(name)(entry)
@@ -31,7 +31,7 @@ def register(name: str, *variants: str) -> Callable[[Entry], Entry]:
 
 
 def leaves_variant_open(name: str) -> bool:
-    """Whether the size of the images has to decide which network `name` means; an unknown name is refused."""
+    """Whether `name` has variants but names none, so that the size of the images decides; an unknown name is refused."""
     stem, variant = _parts(name)
     return not variant and bool(_variants.get(stem))
 
@@ -51,9 +51,16 @@ def resolve_model(name: str, image_size: int) -> str:
 
 
 def build_model(name: str, *, num_classes: int, image_size: int, in_channels: int = 3) -> nn.Module:
-    """A freshly initialised network for square images: a name of ours, `torchvision/NAME` or `timm/NAME`.
+    """A freshly initialised network.
 
-    Weights are drawn from torch's global generator, as PyTorch's own layers do; `rankmixup.random.global_seed` seeds it.
+    Args:
+        name: a name that `rankmixup list models` shows, `torchvision/NAME` or `timm/NAME`.
+        num_classes: number of logits.
+        image_size: height and width of the images.
+        in_channels: number of colour channels.
+
+    Returns:
+        The network. Its weights are drawn from torch's global generator; `rankmixup.random.global_seed` seeds it.
     """
     sizes = {"num_classes": num_classes, "image_size": image_size, "in_channels": in_channels}
     for label, value in sizes.items():
@@ -65,8 +72,8 @@ def build_model(name: str, *, num_classes: int, image_size: int, in_channels: in
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """Name and variant, the latter empty where none is named. What a library has is asked when a network of it is built."""
-    require(isinstance(name, str), f"model must be the name of one, got {shown(name)}")
+    """Name and variant, which may be empty. Names of networks of torchvision and timm are checked when they are built."""
+    require(isinstance(name, str), f"model must be a name, got {shown(name)}")
     if name.startswith(tuple(f"{library}/" for library in LIBRARIES)):
         return name, ""
     stem, separator, variant = name.partition(":")

@@ -8,7 +8,7 @@ import torch
 
 from rankmixup import random
 from rankmixup.data import Dataset, steps_per_epoch, training_batches
-from rankmixup.data.order import epoch_size
+from rankmixup.data.batches import epoch_size
 from rankmixup.errors import WorkFailed
 from rankmixup.evaluation import all_metrics
 from rankmixup.runs import improves

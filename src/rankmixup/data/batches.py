@@ -1,22 +1,62 @@
-"""Batches for training and for evaluation, the same whatever the number of processes, workers or resumptions."""
+"""Batches for training and for evaluation, the same for any number of processes, workers and resumptions."""
 
+import math
 from collections.abc import Iterator
+from typing import Literal
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from rankmixup import random
-from rankmixup.data.augment import Augmentation, normalise
 from rankmixup.data.base import Dataset, ImageFiles, Split, View
-from rankmixup.data.decoding import decoded, evaluation_transform
-from rankmixup.data.order import Sampling, epoch_order, steps_per_epoch
+from rankmixup.data.transforms import Augmentation, decoded, file_transform, normalise
 from rankmixup.errors import require
 from rankmixup.types import Batch
 
-__all__ = ["evaluation_batches", "training_batches"]
+__all__ = ["Sampling", "epoch_order", "epoch_size", "evaluation_batches", "steps_per_epoch", "training_batches"]
 
+Sampling = Literal["shuffle", "class-balanced"]
+
+_TOGETHER = 4
+"""Consecutive samples of one class under class-balanced sampling, as in the paper's release."""
 _PIXELS = 512 * 64 * 64
 """What an evaluation batch may hold at most; also at most 512 images."""
+
+
+def epoch_size(dataset: Dataset, sampling: Sampling = "shuffle") -> int:
+    """Samples in an epoch: all of them once; or, class-balanced, as many for each class as the most frequent one has."""
+    if sampling == "shuffle":
+        return len(dataset.train)
+    return int(dataset.class_counts.max()) * dataset.num_classes
+
+
+def steps_per_epoch(dataset: Dataset, batch_size: int, *, sampling: Sampling = "shuffle", world_size: int = 1) -> int:
+    """Steps in an epoch; a last batch too small for every process to get a sample is left out."""
+    full, rest = divmod(epoch_size(dataset, sampling), batch_size)
+    return full + (rest >= world_size and rest > 0)
+
+
+def epoch_order(dataset: Dataset, *, seed: int, epoch: int, sampling: Sampling = "shuffle") -> Int[Tensor, " P"]:
+    """Positions in the training split, in the order of the epoch."""
+    rng = random.stream(seed, "shuffle", epoch)
+    if sampling == "shuffle":
+        return torch.randperm(len(dataset.train), generator=rng)
+    size = epoch_size(dataset, sampling)
+    present = dataset.class_counts.nonzero().squeeze(1)
+    turns = present[_cycled(len(present), math.ceil(size / _TOGETHER), rng)]
+    classes = turns.repeat_interleave(_TOGETHER)[:size]
+    order = torch.empty(size, dtype=torch.int64)
+    for label in present.tolist():
+        members, places = (dataset.train.y == label).nonzero().squeeze(1), (classes == label).nonzero().squeeze(1)
+        order[places] = members[_cycled(len(members), len(places), rng)]
+    return order
+
+
+def _cycled(count: int, length: int, rng: torch.Generator) -> Int[Tensor, " L"]:
+    """`length` of the numbers below `count`: all of them in a random order, then all again in another."""
+    rounds = math.ceil(length / count)
+    return random.permutations(rounds, count, rng).flatten()[:length] if rounds else torch.empty(0, dtype=torch.int64)
 
 
 def training_batches(
@@ -69,7 +109,7 @@ def evaluation_batches(
         require(shape == expected, f"images that are no bytes must have the shape that the network takes, {expected}, got {shape}")
         yield from (split.x[part.to(split.x.device)].to(device) for part in parts)
     else:
-        fitted = evaluation_transform(view)
+        fitted = file_transform(view, training=False)
         yield from (normalise(fitted(_taken(split.x, part).to(device)), view) for part in parts)
 
 

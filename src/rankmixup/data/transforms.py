@@ -1,0 +1,146 @@
+"""From images to a network's input: files are decoded by worker processes; random crops, flips and normalisation by the batch."""
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+from rankmixup import random
+from rankmixup.data.base import ImageFiles, View
+from rankmixup.data.images import BadImage, read_rgb
+from rankmixup.errors import WorkFailed, require
+
+__all__ = ["Augmentation", "decoded", "file_transform", "normalise"]
+
+_MARGIN = 256 / 224
+"""Shorter side of an ImageNet image over that of the central crop, in evaluation."""
+
+
+class Augmentation:
+    """The random crops and flips of one epoch: one draw for each place in the epoch's order."""
+
+    def __init__(self, view: View, places: int, rng: torch.Generator):
+        crops = (2 * view.padding + 1) ** 2 if view.augment == "crop" else 1
+        self.view = view
+        # One of all combinations of vertical offset, horizontal offset and flip: uniform over them, so each is independent.
+        self.drawn = torch.randint(crops * (1 + view.flip), (places,), generator=rng)
+
+    def __call__(self, images: UInt8[Tensor, "B C H W"], places: Int[Tensor, " B"]) -> Float[Tensor, "B C H W"]:
+        """The images, cropped and flipped as drawn for their `places` in the order, and normalised; channels last in memory."""
+        size, channels, height, width = images.shape
+        area = height * width
+        # One pixel more than the image has: a zero, for all places of a crop that are outside of it.
+        pixels = images.new_zeros(size, area + 1, channels)
+        pixels[:, :area] = images.permute(0, 2, 3, 1).reshape(size, area, channels)
+        wanted = _crops(self.view, height, width, images.device).index_select(0, self.drawn[places].to(images.device))
+        wanted = wanted + torch.arange(size, dtype=wanted.dtype, device=images.device).mul_(area + 1).unsqueeze(1)
+        chosen = pixels.view(-1, channels).index_select(0, wanted.view(-1))
+        return normalise(chosen.view(size, height, width, channels).permute(0, 3, 1, 2), self.view)
+
+
+def normalise(images: UInt8[Tensor, "B C H W"], view: View) -> Float[Tensor, "B C H W"]:
+    """(bytes / 255 - mean) / std in each channel; channels last in memory."""
+    size, channels, height, width = images.shape
+    # Flat rows, because a last dimension of three channels would be too short for the processor's vector units.
+    scale, shift = _scale_and_shift(view, height * width, images.device)
+    values = images.permute(0, 2, 3, 1).reshape(size, -1).float()
+    return torch.addcmul(shift, values, scale, out=values).view(size, height, width, channels).permute(0, 3, 1, 2)
+
+
+@functools.lru_cache(maxsize=8)
+def _crops(view: View, height: int, width: int, device: torch.device) -> Int[Tensor, "D P"]:
+    """For each draw and pixel of the crop, which pixel of the image it is; the one behind the last where it is padding."""
+    reach = view.padding if view.augment == "crop" else 0
+    offsets = torch.arange(-reach, reach + 1)
+    rows = offsets[:, None] + torch.arange(height)
+    columns = offsets[:, None] + torch.arange(width)
+    if view.flip:
+        columns = torch.cat([columns, columns.flip(1)])
+    rows, columns = rows[:, None, :, None], columns[None, :, None, :]
+    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+    return torch.where(inside, rows * width + columns, height * width).flatten(2).flatten(0, 1).int().to(device)
+
+
+@functools.lru_cache(maxsize=8)
+def _scale_and_shift(view: View, area: int, device: torch.device) -> tuple[Float[Tensor, " A"], Float[Tensor, " A"]]:
+    mean, std = (torch.tensor(values, dtype=torch.float64) for values in (view.mean, view.std))
+    return (1 / (255 * std)).float().repeat(area).to(device), (-mean / std).float().repeat(area).to(device)
+
+
+@functools.lru_cache(maxsize=8)
+def file_transform(view: View, *, training: bool) -> Callable[[Any], Any]:
+    """Transform of PIL images or bytes `[..., C, H, W]` to the colours and size of `view`, bilinear and antialiased.
+
+    For evaluation it resizes the shorter side and takes the centre. For training it draws from torch's global generator.
+    """
+    from torchvision.transforms import v2
+
+    colours = v2.RGB() if view.in_channels == 3 else v2.Grayscale(view.in_channels)
+    resized_crop = view.augment == "resized-crop"
+    shorter = round(view.image_size * _MARGIN) if resized_crop else view.image_size
+    steps = [colours, v2.Resize(shorter, antialias=True), v2.CenterCrop(view.image_size)]
+    if training and resized_crop:
+        steps = [colours, v2.RandomResizedCrop(view.image_size, antialias=True)]
+    return v2.Compose([*steps, v2.RandomHorizontalFlip()] if training and view.flip else steps)
+
+
+def decoded(
+    files: ImageFiles,
+    view: View,
+    positions: Sequence[Tensor],
+    places: Sequence[Tensor] | None = None,
+    *,
+    draws: tuple[str | int, ...] | None = None,
+    workers: int | None = None,
+) -> Iterator[UInt8[Tensor, "B C S S"]]:
+    """A batch of bytes for each tensor of `positions`.
+
+    With `draws`, a seed and names of a random stream, images are augmented by what they draw for their places in the epoch's order.
+    """
+    workers = min(8, os.cpu_count() or 1) if workers is None else workers
+    require(workers >= 0, f"workers must be at least 0, got {workers}")
+    pairs = zip(positions, positions if places is None else places, strict=True)
+    # A generator of its own, or the loader would draw from torch's global one, which belongs to the network's dropout.
+    loader = torch.utils.data.DataLoader(
+        _Decoder(files, view, draws),
+        batch_size=None,
+        sampler=(list(zip(*(each.tolist() for each in pair), strict=True)) for pair in pairs),
+        num_workers=min(workers, len(positions)),
+        generator=torch.Generator(),
+    )
+    for images in loader:
+        if isinstance(images, str):
+            raise WorkFailed(images)
+        yield images
+
+
+class _Decoder(torch.utils.data.Dataset[Tensor | str]):
+    """Decodes and transforms the files at some positions, for their places in the epoch's order; in a worker process."""
+
+    def __init__(self, files: ImageFiles, view: View, draws: tuple[str | int, ...] | None):
+        self.files, self.view, self.draws = files, view, draws
+
+    def __getitem__(self, wanted: list[tuple[int, int]]) -> Tensor | str:
+        try:
+            return torch.stack([self._image(position, place) for position, place in wanted])
+        except BadImage as error:
+            # Raised from here, it would arrive wrapped in a traceback.
+            return str(error)
+
+    def _image(self, position: int, place: int) -> Tensor:
+        from torchvision.transforms.v2.functional import pil_to_tensor
+
+        path = self.files.folder / self.files.names[position]
+        try:
+            image = read_rgb(path)
+        except BadImage as error:
+            raise BadImage(f"image {path} must be one that can be decoded ({error})") from error
+        if self.draws is None:
+            return pil_to_tensor(file_transform(self.view, training=False)(image))
+        seed, *names = self.draws
+        with random.cpu_seed(int(seed), *names, place):
+            return pil_to_tensor(file_transform(self.view, training=True)(image))

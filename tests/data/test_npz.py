@@ -70,7 +70,7 @@ def test_the_id_follows_from_the_content(tmp_path):
     assert one == two
     assert one.content_hash() == two.content_hash()
     save(tmp_path / "b.npz", **whole((40, 8, 8)))
-    with pytest.raises(InvalidInput, match="must hold what it held when the run was made"):
+    with pytest.raises(InvalidInput, match="must be unchanged since the run was made"):
         two.load()
     described = two.to_dict()
     (tmp_path / "b.npz").unlink()

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankmixup.data.splits import consecutive, hold_out_of_each_class, tenth_held_out
+from rankmixup.data.splits import consecutive, stratified_hold_out, tenth_held_out
 
 
 @given(size=st.integers(2, 200), test_size=st.integers(1, 5))
@@ -17,7 +17,7 @@ def test_what_remains_and_what_is_held_out_are_everything_once(size, test_size):
 @given(labels=st.lists(st.integers(0, 3), min_size=1, max_size=60), counts=st.lists(st.integers(0, 8), min_size=4, max_size=4))
 def test_each_class_gives_as_many_as_it_should(labels, counts):
     y = torch.tensor(labels)
-    rest, held = hold_out_of_each_class(y, counts, "set")
+    rest, held = stratified_hold_out(y, counts, "set")
     had = torch.bincount(y, minlength=4).tolist()
     assert torch.bincount(y[held], minlength=4).tolist() == [min(count, has) for count, has in zip(counts, had, strict=True)]
     assert sorted([*rest.tolist(), *held.tolist()]) == list(range(len(labels)))
@@ -28,8 +28,8 @@ def test_the_same_ones_every_time_and_others_for_other_data_sets():
     y = torch.arange(1000) % 10
     assert torch.equal(tenth_held_out(1000, 1, "one")[0], tenth_held_out(1000, 1, "one")[0])
     assert not torch.equal(tenth_held_out(1000, 1, "one")[0], tenth_held_out(1000, 1, "two")[0])
-    one, two = (hold_out_of_each_class(y, [10] * 10, name)[1] for name in ("one", "two"))
-    assert torch.equal(one, hold_out_of_each_class(y, [10] * 10, "one")[1])
+    one, two = (stratified_hold_out(y, [10] * 10, name)[1] for name in ("one", "two"))
+    assert torch.equal(one, stratified_hold_out(y, [10] * 10, "one")[1])
     assert not torch.equal(one, two)
 
 

@@ -128,7 +128,7 @@ def test_option_a_shortcut_has_no_parameters_and_pads_both_sides():
 
 def _small(block, pool):
     sizes = {"num_classes": 10, "in_channels": 1}
-    return ResNet(block, (1, 1, 1), (16, 32, 64), stem=16, pool=pool, he_init=pool == 2, **sizes)
+    return ResNet(block, (1, 1, 1), (16, 16, 32, 64), pool=pool, he_init=pool == 2, **sizes)
 
 
 @pytest.mark.parametrize(

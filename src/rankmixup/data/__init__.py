@@ -7,6 +7,7 @@ from rankmixup.data.digits import Digits
 from rankmixup.data.fashion_mnist import FashionMnist
 from rankmixup.data.imagenet import ImageNet, TinyImageNet
 from rankmixup.data.own import Folder, Npz
+from rankmixup.data.splits import complete_splits
 from rankmixup.data.svhn import Svhn
 from rankmixup.data.synthetic import Synthetic
 
@@ -26,6 +27,7 @@ __all__ = [
     "Synthetic",
     "TinyImageNet",
     "View",
+    "complete_splits",
     "evaluation_batches",
     "parse_source",
     "register",

@@ -86,7 +86,7 @@ def training_batches(
         images = decoded(split.x, view, indices, places, draws=(seed, "augment", epoch), workers=workers)
         inputs = (normalise(each.to(device), view) for each in images)
     elif split.x.is_floating_point():
-        inputs = (split.x[index.to(split.x.device)].to(device, non_blocking=True) for index in indices)
+        inputs = (_taken(split.x, index).to(device, non_blocking=True) for index in indices)
     else:
         augment = Augmentation(view, len(order), random.stream(seed, "augment", epoch))
         inputs = (augment(_taken(split.x, index).to(device), each) for index, each in zip(indices, places, strict=True))
@@ -106,8 +106,8 @@ def evaluation_batches(
         yield from (normalise(each.to(device), view) for each in decoded(split.x, view, parts, workers=workers))
     elif split.x.is_floating_point():
         shape, expected = tuple(split.x.shape[1:]), (view.in_channels, view.image_size, view.image_size)
-        require(shape == expected, f"images that are no bytes must have the shape that the network takes, {expected}, got {shape}")
-        yield from (split.x[part.to(split.x.device)].to(device) for part in parts)
+        require(shape == expected, f"images of floats must have the shape that the network takes, {expected}, got {shape}")
+        yield from (_taken(split.x, part).to(device) for part in parts)
     else:
         fitted = file_transform(view, training=False)
         yield from (normalise(fitted(_taken(split.x, part).to(device)), view) for part in parts)

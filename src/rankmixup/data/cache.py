@@ -109,12 +109,18 @@ def memory_mapped(files: ImageFiles, size: int) -> UInt8[Tensor, "N 3 S S"]:
     """All images, decoded on the first call into one file that is mapped into memory; changed files are decoded again."""
     name = f".rankmixup-{size}px-{fingerprint_of(files)[:16]}.npy"
     shape = (len(files), size, size, 3)
-    pixels = _mapped(files.folder / name, shape)
-    if pixels is None:
-        pixels = _mapped(_user_cache() / name, shape)
+    found = (_mapped(folder / name, shape) for folder in (files.folder, _user_cache()))
+    pixels = next((each for each in found if each is not None), None)
     if pixels is None:
         path = _writable(files.folder) / name
-        _decode_into(path, files, shape)
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.uint8)), "fortran_order": False, "shape": shape}
+        with replacing(path) as file:
+            np.lib.format.write_array_header_2_0(file, header)
+            decoded = decode_each(files, lambda image: fitted(image, size).tobytes(), f"decoding {files.folder.name}")
+            for image_name, image in zip(files.names, decoded, strict=True):
+                if isinstance(image, BadImage):
+                    raise InvalidInput(f"image {files.folder / image_name} must be one that can be decoded ({image})")
+                file.write(image)
         pixels = _mapped(path, shape)
     assert pixels is not None
     return torch.from_numpy(pixels).permute(0, 3, 1, 2)
@@ -131,17 +137,6 @@ def _mapped(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
     except Exception:
         return None
     return pixels if pixels.shape == shape and pixels.dtype == np.uint8 else None
-
-
-def _decode_into(path: Path, files: ImageFiles, shape: tuple[int, int, int, int]) -> None:
-    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.uint8)), "fortran_order": False, "shape": shape}
-    with replacing(path) as file:
-        np.lib.format.write_array_header_2_0(file, header)
-        decoded = decode_each(files, lambda image: fitted(image, shape[1]).tobytes(), f"decoding {files.folder.name}")
-        for image_name, pixels in zip(files.names, decoded, strict=True):
-            if isinstance(pixels, BadImage):
-                raise InvalidInput(f"image {files.folder / image_name} must be one that can be decoded ({pixels})")
-            file.write(pixels)
 
 
 def _writable(folder: Path) -> Path:

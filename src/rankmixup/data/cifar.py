@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from rankmixup.data.base import Dataset, DataSource, Split, View, register
 from rankmixup.data.download import Remote, fetch_archive, verify
-from rankmixup.data.splits import consecutive, hold_out_of_each_class, tenth_held_out
+from rankmixup.data.splits import consecutive, stratified_hold_out, tenth_held_out
 from rankmixup.data.unpickle import read_pickle
 from rankmixup.errors import require
 
@@ -89,7 +89,7 @@ class _Cifar(DataSource):
         if size == 0:
             return split
         counts = [size // num_classes + (label < size % num_classes) for label in range(num_classes)]
-        _, kept = hold_out_of_each_class(split.y, counts, f"{self.name} {field}")
+        _, kept = stratified_hold_out(split.y, counts, f"{self.name} {field}")
         require(len(kept) == size, f"{field} must leave every class enough images, {len(split)} are there, got {size}")
         return split[kept]
 

@@ -10,7 +10,7 @@ from rankmixup.data.base import Dataset, DataSource, ImageFiles, Split, View, re
 from rankmixup.data.cache import memory_mapped
 from rankmixup.data.download import Remote, fetch_archive, require_present
 from rankmixup.data.images import image_names, list_classes
-from rankmixup.data.splits import consecutive, hold_out_of_each_class
+from rankmixup.data.splits import consecutive, stratified_hold_out
 from rankmixup.errors import InvalidInput, require
 
 __all__ = ["MEAN", "STD", "ImageNet", "TinyImageNet"]
@@ -41,7 +41,7 @@ class ImageNet(DataSource):
         y = torch.cat([train_y, val_y])
         every = Split(ImageFiles(folder, train + val), y, torch.arange(len(y)))
         counts = [max(1, count // 5) for count in torch.bincount(val_y, minlength=len(class_names)).tolist()]
-        rest, held = (positions + len(train) for positions in hold_out_of_each_class(val_y, counts, self.name))
+        rest, held = (positions + len(train) for positions in stratified_hold_out(val_y, counts, self.name))
         view = View(224, MEAN, STD, augment="resized-crop", flip=True)
         return Dataset(every[torch.arange(len(train))], every[held], every[rest], class_names, view)
 
@@ -68,7 +68,7 @@ class TinyImageNet(DataSource):
         require_present(folder, self.name)
         train, train_y, classes = list_classes(folder, "train")
         test = _annotated(folder / "val", classes)
-        rest, held = hold_out_of_each_class(train_y, [max(1, count // 10) for count in torch.bincount(train_y).tolist()], self.name)
+        rest, held = stratified_hold_out(train_y, [max(1, count // 10) for count in torch.bincount(train_y).tolist()], self.name)
         # The order of the splits is that of the file, so that each is one piece of it.
         names = [*train, *(f"val/images/{name}" for name in test)]
         index = torch.cat([rest, held, torch.arange(len(train), len(names))])

@@ -17,7 +17,7 @@ from rankmixup.data.base import Dataset, DataSource, ImageFiles, Images, Split, 
 from rankmixup.data.cache import fingerprint_of, undecodable
 from rankmixup.data.imagenet import MEAN, STD
 from rankmixup.data.images import check_class_names, decode_all, first_size, list_classes, list_images
-from rankmixup.data.splits import completed_splits
+from rankmixup.data.splits import complete_splits
 from rankmixup.errors import listed, one_line, require
 from rankmixup.files import read_npz
 
@@ -67,10 +67,8 @@ class OwnData(DataSource):
 
     def check_unchanged(self, found: str) -> None:
         """Raise unless `found` is the hash of the content that this object was made for."""
-        require(
-            found == self.fingerprint,
-            f"{self.path} must hold what it held when the run was made (fingerprint {self.fingerprint[:12]}), it has changed: {found[:12]}",
-        )
+        made_for, found = self.fingerprint[:12], found[:12]
+        require(found == made_for, f"{self.path} must be unchanged since the run was made, fingerprint {made_for}, got {found}")
 
     def dataset(
         self, images: Images, y: Tensor, given: dict[str, Tensor], class_names: tuple[str, ...], constants: Moments | None
@@ -79,7 +77,7 @@ class OwnData(DataSource):
         counts = torch.bincount(y[given["train"]], minlength=len(class_names))
         missing = [repr(class_names[label]) for label in (counts == 0).nonzero().flatten().tolist()]
         require(not missing, f"{self.path} must have a training image of each class, it has none of {listed(missing, 5)}")
-        train, val, test = completed_splits(images, y, given, class_names)
+        train, val, test = complete_splits(images, y, given, class_names)
         crop: Literal["crop", "resized-crop"] = "resized-crop" if isinstance(images, ImageFiles) else "crop"
         view = View(
             self.image_size,

@@ -12,24 +12,16 @@ from rankmixup import random
 from rankmixup.data.base import Dataset, ImageFiles, Images, Split
 from rankmixup.errors import require
 
-__all__ = [
-    "completed_splits",
-    "consecutive",
-    "hold_out_of_each_class",
-    "long_tail_counts",
-    "long_tailed",
-    "published_splits",
-    "tenth_held_out",
-]
+__all__ = ["complete_splits", "consecutive", "long_tail_counts", "long_tailed", "published_splits", "stratified_hold_out", "tenth_held_out"]
 
 Splits = tuple[Split, Split, Split]
 """For training, validation and testing."""
 
 
-def hold_out_of_each_class(y: Int[Tensor, " N"], counts: Sequence[int], name: str) -> tuple[Int[Tensor, " R"], Int[Tensor, " H"]]:
+def stratified_hold_out(y: Int[Tensor, " N"], counts: Sequence[int], name: str) -> tuple[Int[Tensor, " R"], Int[Tensor, " H"]]:
     """The positions that remain, and those of `counts[c]` samples of each class c that are held out; both ascend.
 
-    >>> rest, held = hold_out_of_each_class(torch.tensor([0, 1, 0, 1, 1]), [1, 2], "example")
+    >>> rest, held = stratified_hold_out(torch.tensor([0, 1, 0, 1, 1]), [1, 2], "example")
     >>> len(rest), torch.tensor([0, 1, 0, 1, 1])[held].sort().values.tolist()
     (2, [0, 1, 1])
     """
@@ -63,10 +55,19 @@ def published_splits(train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor], 
     return consecutive(torch.cat([train[0], test[0]])[index], torch.cat([train[1], test[1]])[index], index, sizes)
 
 
-def completed_splits(images: Images, y: Int[Tensor, " N"], given: dict[str, Int[Tensor, " M"]], class_names: tuple[str, ...]) -> Splits:
-    """The splits out of the positions of their samples; the samples of a split that is not `given` are taken from `train`.
+def complete_splits(images: Images, y: Int[Tensor, " N"], given: dict[str, Int[Tensor, " M"]], class_names: tuple[str, ...]) -> Splits:
+    """The splits, with the samples of splits that are not given taken from the training samples.
 
     Validation gets a tenth and test a fifth of each class, at least one sample, always the same ones.
+
+    Args:
+        images: all images.
+        y: their labels.
+        given: positions of the samples of "train" and, where there are such splits, "val" and "test".
+        class_names: names of the classes.
+
+    Returns:
+        Training, validation and test split.
     """
     parts = dict(given)
     for split, share in (("test", 5), ("val", 10)):
@@ -76,7 +77,7 @@ def completed_splits(images: Images, y: Int[Tensor, " N"], given: dict[str, Int[
         counts = torch.bincount(labels, minlength=len(class_names)).tolist()
         for class_name, count in zip(class_names, counts, strict=True):
             require(count >= 2, f"class {class_name!r} must have a sample for each of train, val and test, too few are left for {split}")
-        rest, held = hold_out_of_each_class(labels, [max(1, count // share) for count in counts], split)
+        rest, held = stratified_hold_out(labels, [max(1, count // share) for count in counts], split)
         parts[split], parts["train"] = parts["train"][held], parts["train"][rest]
     train, val, test = (Split(images[parts[name]], y[parts[name]], parts[name]) for name in ("train", "val", "test"))
     return train, val, test
@@ -112,7 +113,7 @@ def long_tailed(dataset: Dataset, imbalance: float, protocol: Literal["paper", "
     if protocol == "release":
         val = dataset.test
     elif dataset.val_from_train:
-        rest, held = hold_out_of_each_class(train.y, [min(max(1, count // 10), count - 1) for count in counts], "long tail")
+        rest, held = stratified_hold_out(train.y, [min(max(1, count // 10), count - 1) for count in counts], "long tail")
         train, val = train[rest], train[held]
     return dataclasses.replace(dataset, train=train, val=val, published_counts=tuple(counts))
 

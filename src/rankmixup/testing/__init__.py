@@ -1,18 +1,19 @@
-"""Contracts to hold your own methods, mixers and metrics to, the same that this library's are held to. Needs pytest."""
+"""Contracts to hold your own methods, mixers, metrics and data sets to, the same that this library's are held to. Needs pytest."""
 
 import sys
 
 import pytest
 
 # So that a broken promise shows the values it was broken with; a module that is imported already is past rewriting.
-for _name in ("contracts", "method_contract", "metric_contract", "mixer_contract"):
+for _name in ("contracts", "dataset_contract", "method_contract", "metric_contract", "mixer_contract"):
     if f"{__name__}.{_name}" not in sys.modules:
         pytest.register_assert_rewrite(f"{__name__}.{_name}")
 
+from rankmixup.testing.dataset_contract import DatasetContract  # noqa: E402
 from rankmixup.testing.method_contract import MethodContract  # noqa: E402
 from rankmixup.testing.metric_contract import MetricContract  # noqa: E402
 from rankmixup.testing.mixer_contract import MixerContract  # noqa: E402
 from rankmixup.testing.processes import two_processes  # noqa: E402
 from rankmixup.testing.toys import TinyNet, toy_batch  # noqa: E402
 
-__all__ = ["MethodContract", "MetricContract", "MixerContract", "TinyNet", "toy_batch", "two_processes"]
+__all__ = ["DatasetContract", "MethodContract", "MetricContract", "MixerContract", "TinyNet", "toy_batch", "two_processes"]

@@ -6,9 +6,10 @@ from math import sqrt
 
 import pytest
 
+from rankmixup.evaluation import Estimate, NoiseFloor
 from rankmixup.paper import EXPERIMENTS, find_scale
-from rankmixup.paper.measure import Measured
-from rankmixup.paper.scorecard import Scorecard, judge, over_runs, scorecard
+from rankmixup.paper.scorecard import Scorecard, scorecard
+from rankmixup.paper.verdict import judge, over_runs
 from tests.paper.stored import store
 
 QUICK = find_scale("quick")
@@ -65,14 +66,14 @@ def test_it_survives_json(card):
 
 
 def test_the_interval_is_over_seeds_and_samples():
-    values = [Measured(0.10, 0.08, 0.13, 0.01), Measured(0.12, 0.10, 0.15, 0.03)]
+    values = [Estimate(0.10, 0.08, 0.13, NoiseFloor(0.01, 0, 1, 0)), Estimate(0.12, 0.10, 0.15, NoiseFloor(0.03, 0, 1, 0))]
     found = over_runs(values)
     between = 12.7062 * 0.0141421356 / sqrt(2)  # Student's t with one degree of freedom
     assert found.value == pytest.approx(0.11)
     assert found.high == pytest.approx(0.11 + sqrt(between**2 + 0.03**2), rel=1e-4)
     assert found.low == 0  # an error is never negative
     assert found.floor == pytest.approx(0.02)
-    alone = over_runs([Measured(0.10)])
+    alone = over_runs([Estimate(0.10)])
     assert (alone.low, alone.high, alone.floor) == (None, None, None)
 
 

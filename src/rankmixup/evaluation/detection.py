@@ -12,7 +12,7 @@ from rankmixup.evaluation.results import Detection, Estimate, percentiles
 from rankmixup.evaluation.scores import Scores
 from rankmixup.metrics.ood import FPR95_RULE, OODKind, ood_detection, ood_scores
 
-__all__ = ["FPR95_RULE", "detect", "detect_all", "ood_bootstrap"]
+__all__ = ["FPR95_RULE", "auroc_estimate", "detect", "detect_all", "ood_bootstrap"]
 
 _CHUNK = 4_000_000
 """Numbers that a chunk of replicates may hold."""
@@ -81,3 +81,23 @@ def _from_counts(inside: Tensor, outside: Tensor) -> dict[str, Tensor]:
         "aupr_out": (outside * raised / (above + raised).clamp(min=1)).sum(1) / unknown.squeeze(1),
         "fpr95": (let_in.gather(1, threshold) / unknown).squeeze(1),
     }
+
+
+def auroc_estimate(inside: Float[Tensor, " N"], outside: Float[Tensor, " M"]) -> Estimate:
+    """AUROC of OOD scores with DeLong's interval, which needs no resampling.
+
+    Its variance is that of each sample's share of the other set that it is separated from.
+    """
+    both = torch.cat([inside, outside])
+    below_inside, below_outside = (_share_below(both, each) for each in (inside, outside))
+    separated = (below_inside[len(inside) :], 1 - below_outside[: len(inside)])
+    value = separated[0].mean().item()
+    error = sum(share.var(correction=0).item() / len(share) for share in separated) ** 0.5
+    return Estimate(value, max(value - 1.96 * error, 0.0), min(value + 1.96 * error, 1.0))
+
+
+def _share_below(values: Tensor, among: Tensor) -> Tensor:
+    """For each value the share of `among` that is smaller, equal ones by half."""
+    ordered = among.sort().values
+    below, upto = (torch.searchsorted(ordered, values, right=right) for right in (False, True))
+    return (below + upto).double() / (2 * len(ordered))

@@ -6,10 +6,11 @@ from torch import Tensor
 from rankmixup.evaluation.intervals import Inverted, Statistic, inverted_interval
 from rankmixup.evaluation.noise_floor import NoiseFloor, calibrated_gaps, noise_floor
 from rankmixup.evaluation.registry import METRICS
-from rankmixup.evaluation.replicates import Bootstrap, Samples
+from rankmixup.evaluation.replicates import Bootstrap, Samples, bootstrap
 from rankmixup.evaluation.resampling import Cuts
+from rankmixup.evaluation.results import Estimate
 
-__all__ = ["bin_statistics", "gap_draws", "gap_floor", "gap_interval"]
+__all__ = ["bin_statistics", "gap_draws", "gap_estimate", "gap_floor", "gap_interval"]
 
 
 def bin_statistics(samples: Samples) -> dict[str, Statistic]:
@@ -51,6 +52,16 @@ def gap_interval(samples: Samples, key: str, draws: Bootstrap, floor: NoiseFloor
 def gap_draws(draws: Bootstrap, key: str) -> Tensor:
     """The replicates of the gaps that a metric is a norm of."""
     return draws.mass if METRICS[key].bins == "mass" else draws.width
+
+
+def gap_estimate(samples: Samples, key: str, value: float, replicates: int, rng: torch.Generator) -> Estimate:
+    """An error that is a norm of the gaps of bins, with its floor and, unless all predictions are right or all wrong, its interval."""
+    floor = gap_floor(samples, key, replicates, rng)
+    if samples.unanimous:
+        return Estimate(value, floor=floor)
+    (draws,) = bootstrap([samples], replicates, rng, ranked=False)
+    interval = gap_interval(samples, key, draws, floor)
+    return Estimate(value, interval.low, interval.high, floor)
 
 
 def _cuts(samples: Samples, key: str) -> Cuts:

@@ -1,48 +1,25 @@
-"""Every cell of the paper's tables and figures beside ours, and every claim with what our runs say about it.
+"""Every cell of the paper's tables and figures beside ours, and every claim with what our runs say about it."""
 
-The interval of a cell is over seeds and samples. Seeds are tested on the same samples, so that the spread between them does not show what
-other samples would have changed: the margin of the mean over seeds (Student's t) and the mean margin over samples of a single seed are
-therefore added in quadrature, either side by itself. One seed has the margin over samples alone.
-
-A published number is compared with what one further seed would show on the same samples: it *differs* where it lies outside of the 95 %
-prediction interval of our seeds, and *agrees* inside, unless that interval is so wide (its margin above half of the published error) that
-agreement would mean nothing, or there are fewer than three seeds: then one *cannot tell*. Only scale `paper` is compared.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
-from math import sqrt
+from itertools import product
 from pathlib import Path
-from statistics import fmean, stdev
-from typing import Any, Literal
+from typing import Any
 
-from rankmixup.evaluation import over_seeds
-from rankmixup.evaluation.registry import metric_named
+from rankmixup.evaluation import Estimate
 from rankmixup.evaluation.trend import Direction
 from rankmixup.experiments.grid import Cell
 from rankmixup.paper.deviations import known_deviations
 from rankmixup.paper.evidence import Evidence, Finding, weigh_claims
-from rankmixup.paper.experiment import Experiment, Scale
-from rankmixup.paper.measure import OBJECTIVES, Measured, Measurements, Stage
+from rankmixup.paper.experiment import Column, Experiment, Row, Scale
+from rankmixup.paper.measure import OBJECTIVES, Measurements
 from rankmixup.paper.published import PUBLISHED_TABLES, Published, published
+from rankmixup.paper.verdict import SeedEstimate, Verdict, judge, over_runs
 
-__all__ = ["Estimate", "Score", "Scorecard", "Verdict", "judge", "over_runs", "scorecard"]
+__all__ = ["Score", "Scorecard", "scorecard"]
 
-Verdict = Literal["agrees", "differs", "cannot tell", "other scale", "not published", "not run"]
 _MIXING_ROWS = ("ce", "mixup", "regmixup", "rankmixup-mrl", "rankmixup-mndcg")
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A metric over seeds."""
-
-    value: float
-    low: float | None
-    high: float | None
-    floor: float | None
-    """Mean over seeds of what calibrated models show."""
-    seeds: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -63,8 +40,8 @@ class Score:
     """0 for a column that the scale leaves empty."""
     stands_for_column: str
     """Data set and network of our runs."""
-    ours: Estimate | None
-    after: dict[str, Estimate]
+    ours: SeedEstimate | None
+    after: dict[str, SeedEstimate]
     """After the temperature of each objective; nothing for accuracy, which it does not change."""
     verdict: Verdict
     verdict_after: Verdict
@@ -100,7 +77,9 @@ class Scorecard:
     def from_dict(cls, data: Mapping[str, Any]) -> "Scorecard":
         """What `to_dict` made."""
         fields = {key: value for key, value in data.items() if key != "schema"}
-        scores, claims = (tuple(read(each) for each in data[key]) for key, read in (("scores", _score), ("claims", _claim)))
+        scores, claims = (
+            tuple(read(each) for each in data[key]) for key, read in (("scores", _score_from_dict), ("claims", _claim_from_dict))
+        )
         return cls(**{**fields, "scores": scores, "claims": claims, "machines": tuple(data["machines"])})
 
     def of(self, experiment: str) -> tuple[Score, ...]:
@@ -115,14 +94,14 @@ def scorecard(experiments: Sequence[Experiment], scale: Scale, runs: Path, seeds
     """
     cells = {experiment.key: experiment.cells(scale, seeds) for experiment in experiments}
     measurements = Measurements(runs, replicates)
-    scores = [score for experiment in experiments for score in _scores(experiment, cells[experiment.key], scale, measurements)]
+    scores = tuple(score for experiment in experiments for score in _scores(experiment, cells[experiment.key], scale, measurements))
     every = {run.id: run for filled in cells.values() for cell in filled.values() for run in cell.runs}
     claims, curves = weigh_claims(experiments, cells, measurements), _confidence_by_lambda(experiments, cells, measurements)
     costs = [cost for run in every.values() if (cost := measurements.cost(run)) is not None]
     return Scorecard(
         scale.key,
         {experiment.key: experiment.title for experiment in experiments},
-        tuple(scores),
+        scores,
         claims,
         len(every),
         len(costs),
@@ -146,22 +125,19 @@ def _confidence_by_lambda(
     return curves
 
 
-def _scores(experiment: Experiment, cells: Mapping[tuple[str, str], Cell], scale: Scale, measurements: Measurements) -> list[Score]:
-    found = []
-    for column in experiment.columns:
-        for row in experiment.rows:
-            table, printed_row = experiment.printed_in(row.key, column.key)
-            cell, printed = cells.get((row.key, column.key)), _printed(table)
-            for metric in experiment.metrics:
-                paper = printed.get((printed_row, column.key, metric))
-                found.append(_score_of(experiment, row.key, column.key, metric, cell, paper, scale, measurements))
-    return found
+def _scores(experiment: Experiment, cells: Mapping[tuple[str, str], Cell], scale: Scale, measurements: Measurements) -> Iterator[Score]:
+    for column, row in product(experiment.columns, experiment.rows):
+        table, printed_row = experiment.printed_in(row.key, column.key)
+        cell, printed = cells.get((row.key, column.key)), _printed(table)
+        for metric in experiment.metrics:
+            paper = printed.get((printed_row, column.key, metric))
+            yield _score(experiment.key, row, column, metric, cell, paper, scale, measurements)
 
 
-def _score_of(
-    experiment: Experiment,
-    row: str,
-    column: str,
+def _score(
+    experiment: str,
+    row: Row,
+    column: Column,
     metric: str,
     cell: Cell | None,
     paper: Published | None,
@@ -169,31 +145,36 @@ def _score_of(
     measurements: Measurements,
 ) -> Score:
     value, after_ts = _printed_values(paper)
-    estimates: dict[Stage, Estimate] = {}
+    ours: SeedEstimate | None = None
+    after: dict[str, SeedEstimate] = {}
     if cell is not None:
-        for stage in ("plain", *(OBJECTIVES if metric != "accuracy" else ())):
-            if measured := measurements.measured(cell, metric, stage):
-                estimates[stage] = over_runs(measured)
-    ours, scaled = estimates.pop("plain", None), estimates.get("ece-grid")
+        ours = _over_seeds(measurements.estimates(cell, metric))
+        for objective in OBJECTIVES if metric != "accuracy" else ():
+            if scaled := _over_seeds(measurements.estimates(cell, metric, objective)):
+                after[objective] = scaled
     misprint = paper is not None and paper.note.startswith("misprint")
     return Score(
-        experiment=experiment.key,
-        row=row,
-        row_label=experiment.row(row).label,
-        column=column,
-        column_label=experiment.column(column).label,
+        experiment=experiment,
+        row=row.key,
+        row_label=row.label,
+        column=column.key,
+        column_label=column.label,
         metric=metric,
         paper=None if value is None else float(value) / 100,
         paper_after=None if after_ts is None else float(after_ts) / 100,
         seeds_wanted=0 if cell is None else len(cell.runs),
         stands_for_column="" if cell is None else f"{cell.runs[0].data.name} {cell.runs[0].model}",
         ours=ours,
-        after={str(stage): estimate for stage, estimate in estimates.items()},
+        after=after,
         verdict=_verdict(value, ours, metric, scale),
         # A number that must be a misprint is nothing to agree with.
-        verdict_after="cannot tell" if misprint and scaled and scale.key == "paper" else _verdict(after_ts, scaled, metric, scale),
-        notes=((paper.note,) if paper is not None and paper.note else ()) + known_deviations(row, column),
+        verdict_after=_verdict(after_ts, after.get("ece-grid"), metric, scale, misprint=misprint),
+        notes=((paper.note,) if paper is not None and paper.note else ()) + known_deviations(row.key, column.key),
     )
+
+
+def _over_seeds(runs: Sequence[Estimate]) -> SeedEstimate | None:
+    return over_runs(runs) if runs else None
 
 
 def _printed(table: str) -> dict[tuple[str, str, str], Published]:
@@ -208,54 +189,14 @@ def _printed_values(paper: Published | None) -> tuple[Decimal | None, Decimal | 
     return (None, paper.value) if paper.note.startswith("printed as TS") else (paper.value, paper.after_ts)
 
 
-def over_runs(measured: Sequence[Measured]) -> Estimate:
-    """Mean over seeds with an interval over seeds and samples; none where neither is known.
-
-    >>> over_runs([Measured(0.10, 0.07, 0.14, 0.01)])
-    Estimate(value=0.1, low=0.07, high=0.14, floor=0.01, seeds=(0.1,))
-    """
-    values = [each.value for each in measured]
-    over = over_seeds(values)
-    mean, low, high = over.value, over.low, over.high
-    between = 0.0 if low is None or high is None else (high - low) / 2
-    below = [each.value - each.low for each in measured if each.low is not None]
-    above = [each.high - each.value for each in measured if each.high is not None]
-    floors = [each.floor for each in measured if each.floor is not None]
-    if len(measured) == 1:
-        low, high = measured[0].low, measured[0].high
-    else:
-        low = max(mean - sqrt(between**2 + fmean(below or [0.0]) ** 2), 0.0)
-        high = min(mean + sqrt(between**2 + fmean(above or [0.0]) ** 2), 1.0)
-    return Estimate(mean, low, high, fmean(floors) if floors else None, tuple(values))
-
-
-def _verdict(printed: Decimal | None, ours: Estimate | None, metric: str, scale: Scale) -> Verdict:
+def _verdict(printed: Decimal | None, ours: SeedEstimate | None, metric: str, scale: Scale, *, misprint: bool = False) -> Verdict:
     if ours is None:
         return "not run"
     if scale.key != "paper":
         return "other scale"
-    return "not published" if printed is None else judge(printed, ours.seeds, metric)
-
-
-def judge(printed: Decimal, seeds: Sequence[float], metric: str = "ece") -> Verdict:
-    """Whether a printed percentage is what one further seed might show.
-
-    >>> judge(Decimal("1.01"), [0.0100, 0.0102, 0.0101]), judge(Decimal("3.75"), [0.0100, 0.0102, 0.0101])
-    ('agrees', 'differs')
-    >>> judge(Decimal("1.01"), [0.002, 0.010, 0.020]), judge(Decimal("1.01"), [0.0101])
-    ('cannot tell', 'cannot tell')
-    """
-    from scipy.stats import t
-
-    if len(seeds) < 3:
+    if misprint:
         return "cannot tell"
-    percent = [100 * value for value in seeds]
-    rounding = 0.5 * 10.0 ** float(printed.as_tuple().exponent)
-    reach = float(t.ppf(0.975, len(seeds) - 1)) * stdev(percent) * sqrt(1 + 1 / len(seeds)) + rounding
-    if abs(fmean(percent) - float(printed)) > reach:
-        return "differs"
-    error = 100 - float(printed) if metric_named(metric).higher_is_better else float(printed)
-    return "agrees" if reach <= error / 2 else "cannot tell"
+    return "not published" if printed is None else judge(printed, ours.seeds, metric)
 
 
 def _claim_to_dict(evidence: Evidence) -> dict[str, Any]:
@@ -263,15 +204,15 @@ def _claim_to_dict(evidence: Evidence) -> dict[str, Any]:
     return {**asdict(evidence), "findings": parts}
 
 
-def _score(data: Mapping[str, Any]) -> Score:
-    after = {objective: _estimate(each) for objective, each in data["after"].items()}
-    return Score(**{**data, "ours": data["ours"] and _estimate(data["ours"]), "after": after, "notes": tuple(data["notes"])})
+def _score_from_dict(data: Mapping[str, Any]) -> Score:
+    after = {objective: _estimate_from_dict(each) for objective, each in data["after"].items()}
+    return Score(**{**data, "ours": data["ours"] and _estimate_from_dict(data["ours"]), "after": after, "notes": tuple(data["notes"])})
 
 
-def _estimate(data: Mapping[str, Any]) -> Estimate:
-    return Estimate(**{**data, "seeds": tuple(data["seeds"])})
+def _estimate_from_dict(data: Mapping[str, Any]) -> SeedEstimate:
+    return SeedEstimate(**{**data, "seeds": tuple(data["seeds"])})
 
 
-def _claim(data: Mapping[str, Any]) -> Evidence:
+def _claim_from_dict(data: Mapping[str, Any]) -> Evidence:
     findings = tuple(Finding(each["part"], each["direction"] and Direction(**each["direction"])) for each in data["findings"])
     return Evidence(**{**data, "findings": findings})

@@ -9,7 +9,8 @@ from rich.text import Text
 
 from rankmixup.evaluation.registry import metric_named
 from rankmixup.paper.evidence import Evidence
-from rankmixup.paper.scorecard import Estimate, Score, Scorecard
+from rankmixup.paper.scorecard import Score, Scorecard
+from rankmixup.paper.verdict import SeedEstimate
 from rankmixup.reports.export import Cell, DataTable
 from rankmixup.reports.tables import shown, shown_p_value, shown_range
 
@@ -107,7 +108,7 @@ def _column_table(card: Scorecard, experiment: str, scores: Sequence[Score]) -> 
     return DataTable(columns, rows, f"{experiment}, {card.titles[experiment]}: {first.column_label}{instead}")
 
 
-def _value(metric: str, estimate: Estimate | None) -> str:
+def _value(metric: str, estimate: SeedEstimate | None) -> str:
     return "" if estimate is None else shown(metric, estimate.value)
 
 
@@ -181,7 +182,7 @@ def program_table(card: Scorecard) -> DataTable:
     return DataTable(columns, rows)
 
 
-def _ends(estimate: Estimate | None) -> list[Cell]:
+def _ends(estimate: SeedEstimate | None) -> list[Cell]:
     return [None] * 3 if estimate is None else [estimate.value, estimate.low, estimate.high]
 
 

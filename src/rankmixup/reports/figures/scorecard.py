@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankmixup.evaluation.registry import metric_named
-from rankmixup.paper.scorecard import Estimate, Score, Scorecard
+from rankmixup.paper.scorecard import Score, Scorecard
 from rankmixup.paper.tables import ALPHAS, beta_density
+from rankmixup.paper.verdict import SeedEstimate
 from rankmixup.reports.figures.curves import confidence_by_lambda_figure
 from rankmixup.reports.figures.style import ACCENT, BLUE, GREY, STYLES, labels, new_figure, style
 
@@ -65,7 +66,7 @@ def _legend(panels: Iterable[Any]) -> tuple[list[Any], list[str]]:
     return list(found.values()), list(found)
 
 
-def _dot(panel: Any, height: float, estimate: Estimate | None, name: str, colour: str, *, filled: bool) -> None:
+def _dot(panel: Any, height: float, estimate: SeedEstimate | None, name: str, colour: str, *, filled: bool) -> None:
     if estimate is None:
         return
     marker = {"marker": "o" if filled else "s", "markersize": 5, "markerfacecolor": colour if filled else "none"}
@@ -73,7 +74,7 @@ def _dot(panel: Any, height: float, estimate: Estimate | None, name: str, colour
     panel.errorbar(100 * estimate.value, height, xerr=_margins(estimate), **drawn, **marker)
 
 
-def _margins(estimate: Estimate) -> list[list[float]]:
+def _margins(estimate: SeedEstimate) -> list[list[float]]:
     ends = [estimate.value if end is None else end for end in (estimate.low, estimate.high)]
     return [[100 * (estimate.value - ends[0])], [100 * (ends[1] - estimate.value)]]
 

@@ -30,7 +30,7 @@ def test_a_dry_run_tells_runs_and_cost(capsys, tmp_path):
     assert one["runs"] == 2
     assert main(["reproduce", "table5", "--scale", "quick", "--dry-run", "--runs", str(tmp_path)]) == 0
     text = capsys.readouterr().out
-    assert "5 runs, 0 of them done" in text
+    assert "5 runs, 0 of them finished" in text
     assert "core hours" in text
     assert list(tmp_path.iterdir()) == []
 
@@ -44,7 +44,7 @@ def test_shared_runs_are_counted_once(capsys):
     ("argv", "message"),
     [
         (["table9"], "unknown experiment 'table9'; did you mean"),
-        ([], "an experiment must be named"),
+        ([], "reproduce must be given a name"),
         (["table5", "--rows", "margin=9"], "unknown row of table5 'margin=9'"),
         (["table5", "--columns", "x"], "unknown column of table5 'x'"),
         (["table5", "--seeds", "0"], "seeds must be at least 1, got 0"),
@@ -97,7 +97,7 @@ def test_failures_are_told_at_the_end(capsys, tmp_path):
     where = ["--runs", str(tmp_path / "runs"), "--data-root", str(tmp_path), "--accelerator", "cpu"]
     assert main(["reproduce", "table5", "--scale", "cpu", "--seeds", "1", *where]) == 1
     error = capsys.readouterr().err
-    assert "5 of 5 runs failed, and the same command tries them again: cifar10 must have" in error
+    assert "5 of 5 runs failed; run the same command to try them again: cifar10 must have" in error
     assert "(5 runs)" in error
 
 
@@ -118,7 +118,7 @@ def test_options_of_a_sweep_and_of_training():
     [
         (["--margin", "1"], "METHOD must come first"),
         (["rankmixup-mrl", "1"], "values must follow the option they are for, got '1'"),
-        (["rankmixup-mrl", "--seed", "1"], "the seeds of a sweep must be given as --seeds N"),
+        (["rankmixup-mrl", "--seed", "1"], "a sweep must be given --seeds N"),
         (["rankmixup-mrl", "--margin", "1", "--margin", "2"], "--margin must be given once"),
         (["rankmixup-mrl", "--margin", "1", "2", "--metric", "eec"], "unknown metric 'eec'; did you mean 'ece'"),
         (["rankmixup-mrl", "--margin", "1", "-2"], "margin must be at least 0, got -2"),

@@ -110,7 +110,7 @@ def test_what_is_no_set_of_images_is_refused(text, message, stored, tmp_path, mo
 
 def test_a_file_of_scores_has_no_network_to_show_images_to(stored, capsys):
     assert main(["ood", str(stored.predictions_path("test")), "--ood", "digits"]) == 2
-    assert "--ood must be a file of scores where there is no run" in capsys.readouterr().err
+    assert "--ood must be a file of scores unless a run is evaluated" in capsys.readouterr().err
 
 
 def test_a_temperature_is_not_fitted_on_the_runs_test_scores(stored, capsys):

@@ -1,32 +1,31 @@
 """rankmixup compare."""
 
-import json
 from dataclasses import dataclass
 
 import tyro
 
-from rankmixup.cli.output import console
+from rankmixup.cli.options import Json, Metrics, OptionalPath, Sources
+from rankmixup.cli.output import answer
 from rankmixup.cli.parsing import parse
-from rankmixup.cli.sources import Metrics, OptionalPath, Sources, open_source
-from rankmixup.errors import one_line, require
+from rankmixup.cli.sources import open_source
+from rankmixup.errors import one_line, require, unknown_name
 
 
 @dataclass(kw_only=True)
 class Compare(Metrics):
-    """Are differences between models on one test set more than chance?
+    """Test whether models differ significantly on one test set.
 
     Takes run directories and files of scores, as `rankmixup evaluate` does, of the same samples in the same order. Differences are tested
-    with a paired bootstrap, those of accuracy with McNemar's test, and p-values are corrected by Holm over the whole table.
+    with a paired bootstrap, differences of accuracy with McNemar's test; p-values are corrected with Holm's method over the whole table.
     """
 
     sources: tyro.conf.Positional[Sources]
     """Run directories or files of scores."""
     baseline: OptionalPath = None
-    """The one that all others are compared with; the first unless given."""
+    """The model that all others are compared with; by default the first."""
     metric: str = "ece"
-    """What to compare beside accuracy, by its key in the JSON of `rankmixup evaluate`."""
-    json: bool = False
-    """Print one JSON object on standard output, and nothing else there."""
+    """Metric to compare besides accuracy: a name from `rankmixup list metrics`."""
+    json: Json = False
 
 
 def run(argv: list[str]) -> int:
@@ -40,24 +39,19 @@ def run(argv: list[str]) -> int:
     twice = next((path for path in paths if paths.count(path) > 1), None)
     require(twice is None, f"compare must be given each run or file once, got {twice} twice")
 
-    from rankmixup.errors import unknown_name
     from rankmixup.evaluation.comparison import compare_scores
     from rankmixup.evaluation.registry import METRICS
     from rankmixup.reports.tables import comparison_table
 
     if options.metric not in METRICS:
         raise unknown_name("metric", options.metric, METRICS)
-    models = {one_line(str(path)): open_source(path, options).test for path in paths}
-    report = compare_scores(
-        models,
+    comparison = compare_scores(
+        {one_line(str(path)): open_source(path, options).test for path in paths},
         baseline=one_line(str(options.baseline or paths[0])),
         metric=options.metric,
         num_bins=options.num_bins,
         replicates=options.replicates,
         seed=options.seed,
     )
-    if options.json:
-        print(json.dumps(report.to_dict(), allow_nan=False))
-    else:
-        console().print(comparison_table(report))
+    answer(options.json, comparison.to_dict, lambda: comparison_table(comparison))
     return 0

@@ -1,31 +1,29 @@
 """rankmixup demo."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
-from rankmixup.cli.output import console, make_folder
+from rankmixup.cli.output import answer, console, make_folder, print_warnings
 from rankmixup.cli.parsing import parse
-from rankmixup.cli.sources import spoken_warnings
-from rankmixup.errors import one_line, require
+from rankmixup.errors import one_line, require_whole
 from rankmixup.hardware import Hardware
 
 
 @dataclass
 class Demo:
-    """Train cross-entropy, Mixup and both RankMixup losses on embedded data; print a table, draw two figures, write a page."""
+    """Train cross-entropy, Mixup and both RankMixup losses on built-in data; print a table, draw two figures and write an HTML report."""
 
     seeds: int = 3
-    """How many runs of each method."""
+    """Number of runs of each method."""
     runs: Path = Path("runs")
-    """Where runs are kept; finished ones are not trained again."""
+    """Folder for the runs; finished runs are not trained again."""
     output: Path = Path("demo")
-    """Where figures and report.html go."""
+    """Folder for the figures and report.html."""
     workers: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one for each core)")] = None
-    """How many runs to train at once."""
+    """Number of runs to train at the same time."""
     json: bool = False
     """Print the results as JSON on standard output, and nothing else there."""
 
@@ -33,10 +31,13 @@ class Demo:
 def run(argv: list[str]) -> int:
     """Parse and run."""
     options = parse(Demo, argv, prog="rankmixup demo")
-    require(options.seeds >= 1, f"seeds must be at least 1, got {options.seeds}")
-    require(options.workers is None or options.workers >= 1, f"workers must be at least 1, got {options.workers}")
+    require_whole("seeds", options.seeds, least=1)
+    if options.workers is not None:
+        require_whole("workers", options.workers, least=1)
 
     make_folder("output", options.output)
+
+    from rich.console import Group
 
     from rankmixup.cli.work import raise_failures
     from rankmixup.experiments import DEMO_METHODS, Task, Workplace, carry_out, demo_runs
@@ -48,26 +49,25 @@ def run(argv: list[str]) -> int:
     planned = demo_runs(options.seeds)
     todo = [run for runs in planned.values() for run in runs]
     log = console(stderr=True)
-    log.print(f"Training {len(todo)} small networks; two to three minutes on two cores ...")
+    log.print(f"Training {len(todo)} small networks; this takes two to three minutes on two cores ...")
     place = Workplace(options.runs, hardware=Hardware("cpu"))
     events = carry_out([Task(run) for run in todo], place, workers=options.workers)
     raise_failures(follow(events, log, options.runs, len(todo)), len(todo))
     finished = {run: StoredRun.locate(options.runs, run) for run in todo}
     results = {DEMO_METHODS[key]: [finished[run] for run in runs] for key, runs in planned.items()}
-    figures = demo_figures(results, options.output)
-    with spoken_warnings():
+    figures = [str(path) for path in demo_figures(results, options.output)]
+    with print_warnings():
         evaluations = demo_evaluations(results)
     page = options.output / "report.html"
     write_page(page, [runs[0] for runs in evaluations.values()], [runs[0] for runs in results.values()])
-    if options.json:
+
+    def data() -> dict[str, Any]:
         methods = {name: [stored.result().content for stored in runs] for name, runs in results.items()}
         evaluated = {name: [each.to_dict() for each in runs] for name, runs in evaluations.items()}
-        written = {"figures": [str(path) for path in figures], "report": str(page)}
-        print(json.dumps({"methods": methods, "evaluations": evaluated, **written}, allow_nan=False))
-    else:
-        out = console()
-        out.print(demo_table(evaluations))
-        out.print(READING)
-        out.print("Figures: " + one_line(", ".join(str(path) for path in figures)), soft_wrap=True)
-        out.print(f"Report of the first seed of each method: {one_line(str(page))}", soft_wrap=True)
+        return {"methods": methods, "evaluations": evaluated, "figures": figures, "report": str(page)}
+
+    answer(options.json, data, lambda: Group(demo_table(evaluations), READING))
+    if not options.json:
+        console().print("Figures: " + one_line(", ".join(figures)), soft_wrap=True)
+        console().print(f"Report of the first seed of each method: {one_line(str(page))}", soft_wrap=True)
     return 0

@@ -1,4 +1,4 @@
-"""The command `rankmixup`: finds the sub-command, turns errors into one sentence and an exit status.
+"""The command `rankmixup`: runs the requested command and turns errors into one sentence and an exit status.
 
 Nothing here imports torch; each sub-command imports what it needs when it runs.
 """
@@ -10,25 +10,25 @@ import sys
 from collections.abc import Sequence
 
 from rankmixup import __version__
-from rankmixup.cli.output import lacks_memory, print_error, show_any_name, status_of
+from rankmixup.cli.output import escape_names, is_out_of_memory, print_error, status_of
 from rankmixup.cli.parsing import take_flag
 from rankmixup.errors import Interrupted, RankMixupError, require, unknown_name
 
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
-    "demo": "train four methods on embedded data and compare what they do to confidence",
+    "demo": "train four methods on built-in data and compare their calibration",
     "train": "train a network with a method: rankmixup train METHOD [options]",
-    "runs": "list runs with their state, best and last figures",
-    "evaluate": "metrics of a run, or of logits from anywhere, with intervals and verdicts",
-    "compare": "differences between runs or files on one test set, and whether they are chance",
-    "ood": "how well unknown samples are told from test samples",
-    "report": "one HTML page about runs or files",
-    "reproduce": "the paper's tables and figures again, beside the published numbers",
-    "sweep": "every combination of some settings, ranked on validation: rankmixup sweep METHOD [options]",
+    "runs": "list runs with their state and validation metrics",
+    "evaluate": "compute metrics of a run or of a file of scores, with confidence intervals and noise floors",
+    "compare": "test whether runs or files of scores differ significantly on one test set",
+    "ood": "measure how well out-of-distribution samples are detected",
+    "report": "write one HTML page about runs or files of scores",
+    "reproduce": "reproduce the paper's tables and figures and compare them with the published numbers",
+    "sweep": "train every combination of some settings and rank them on validation data: rankmixup sweep METHOD [options]",
     "list": "list methods, mixers, models, data, metrics, calibrators or experiments",
 }
-"""Sub-command to one line about it; each is a module of this package with a function `run(argv) -> int`."""
+"""Each command with its summary; a command is a module NAME_command of this package with a function `run(argv) -> int`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
-    show_any_name()
+    escape_names()
     try:
         return _dispatch(_with_settings(arguments))
     except Interrupted as stopped:
@@ -47,14 +47,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 1
-    # Beside errors on purpose what files and machines can do to any program; all others are mistakes of this one.
+    # Besides the library's own errors, these are what files and machines can do to any program; all others are bugs.
     except (RankMixupError, OSError, MemoryError, RecursionError, UnicodeError) as error:
         if debug:
             raise
         print_error(error)
         return error.exit_status if isinstance(error, RankMixupError) else status_of(error)
     except RuntimeError as error:
-        if debug or not lacks_memory(error):
+        if debug or not is_out_of_memory(error):
             raise
         print_error(error)
         return 1
@@ -108,10 +108,10 @@ def _help() -> str:
             "commands:",
             *lines,
             "",
-            "rankmixup COMMAND --help tells more; --version prints the version. Every command also takes:",
+            "rankmixup COMMAND --help shows its options; --version prints the version. Every command also takes:",
             "",
-            "  --debug        show where an error came from",
-            "  --max-gib N    read files that unpack to at most N GiB; by default 1 GiB, or 20 times the size of the file if that is more",
+            "  --debug        show the full traceback of an error",
+            "  --max-gib N    read files that unpack to at most N GiB (default: 1 GiB, or 20 times the size of the file if that is more)",
             "  --plugin FILE  run a Python file that registers methods, mixers, models, data sets, metrics or calibrators; may be repeated",
         ]
     )

@@ -1,30 +1,29 @@
 """rankmixup ood."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
-from rankmixup.cli.output import console
+from rankmixup.cli.options import Json, OODOptions
+from rankmixup.cli.output import answer
 from rankmixup.cli.parsing import parse
-from rankmixup.cli.sources import UnknownOptions, open_source, read_ood
+from rankmixup.cli.sources import open_source, read_ood
 from rankmixup.errors import require
 
 
 @dataclass(kw_only=True)
-class Ood(UnknownOptions):
-    """How well samples of no known class are told from test samples: AUROC, AUPR and FPR at 95 %, with intervals.
+class Ood(OODOptions):
+    """Measure how well out-of-distribution (OOD) samples are detected: AUROC, AUPR and FPR at 95 %, with confidence intervals.
 
-    Larger scores mean unknown. AUROC and "AUPR, out" look for unknown (OOD) samples among test (ID) samples, "AUPR, in" for the opposite.
-    FPR at 95 % is the share of OOD samples accepted at the lowest threshold that accepts at least 95 % of ID samples. Images are resized to
-    those of the run, normalised with its constants and shown to its network; the scores are kept in the run.
+    Larger scores mean OOD. For AUROC and "AUPR, out" OOD samples are the positive class, for "AUPR, in" test samples (ID) are. FPR at 95 %
+    is the share of OOD samples that are accepted at the lowest threshold that accepts at least 95 % of the ID samples. Images are resized
+    and normalised like those of the run, and its network predicts them; the scores are stored in the run.
     """
 
     source: tyro.conf.Positional[Path]
-    """A run directory, whose test scores are taken, or a file of scores."""
-    json: bool = False
-    """Print one JSON object on standard output, and nothing else there."""
+    """A run directory, whose test scores are used, or a file of scores."""
+    json: Json = False
 
 
 def run(argv: list[str]) -> int:
@@ -38,13 +37,9 @@ def run(argv: list[str]) -> int:
     from rankmixup.reports.tables import ood_table
 
     source = open_source(options.source, options)
-    test, unknown = source.test, read_ood(options.ood, options, source.stored)
-    scores = {name: samples.scores for name, samples in unknown.items()}
-    shared = {name: samples.shared_classes for name, samples in unknown.items()}
-    found = detect_all(test, scores, options.score, replicates=options.replicates, seed=options.seed, shared_classes=shared)
-    if options.json:
-        head = {"schema": 1, "source": source.name, "n": len(test), "num_classes": test.scores.shape[1]}
-        print(json.dumps({**head, "ood": plain(found)}, allow_nan=False))
-    else:
-        console().print(ood_table(found))
+    ood, shared = read_ood(options, source.stored)
+    test = source.test
+    found = detect_all(test, ood, options.score, replicates=options.replicates, seed=options.seed, shared_classes=shared)
+    head = {"schema": 1, "source": source.name, "n": len(test), "num_classes": test.scores.shape[1]}
+    answer(options.json, lambda: {**head, "ood": plain(found)}, lambda: ood_table(found))
     return 0

@@ -1,69 +1,88 @@
-"""What commands print: text from outside is shown as it is, and no message is longer than a screen."""
+"""What commands print. Text from outside is shown as it is; no message is longer than a screen."""
 
 import errno
+import json
 import os
 import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rankmixup.errors import InvalidInput, one_line, require
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
-__all__ = ["console", "lacks_memory", "make_folder", "print_error", "require_writable", "sentence_of", "show_any_name", "status_of"]
+__all__ = ["answer", "console", "is_out_of_memory", "make_folder", "print_error", "print_warnings", "require_writable"]
+__all__ += ["escape_names", "status_of"]
 
 _LONGEST_MESSAGE = 1000
 _LONGEST_NAME = 200
-"""Bytes of a file's name: 255 at most systems, and a temporary name beside it is longer."""
+"""Bytes of a file name: most systems allow 255, and the temporary file beside it has a longer name."""
 _WRONG_PATHS = {errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP}
 
 
 def console(*, stderr: bool = False) -> "Console":
-    """A terminal on which brackets and colons mean themselves, in tables too: paths and names of models hold them."""
+    """A terminal that prints brackets and colons as they are, in tables too: paths and model names contain them."""
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
-def show_any_name() -> None:
-    """Have names that are no UTF-8 printed with escapes, which standard output would otherwise refuse."""
+def answer(as_json: bool, data: Callable[[], Any], view: "Callable[[], RenderableType]") -> None:
+    """Print a result: as one JSON object for programs, or as a table for people."""
+    if as_json:
+        print(json.dumps(data(), allow_nan=False))
+    else:
+        console().print(view())
+
+
+@contextmanager
+def print_warnings() -> Iterator[None]:
+    """Print the warnings of the block as sentences on standard error, without the place in the code."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for message in dict.fromkeys(str(each.message) for each in caught):
+        print(f"warning: {one_line(message)}", file=sys.stderr)
+
+
+def escape_names() -> None:
+    """Print file names that are not UTF-8 with escapes; by default standard output refuses them."""
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")
 
 
 def print_error(error: BaseException) -> None:
-    """One sentence on standard error."""
-    text = one_line(sentence_of(error))
+    """Print one sentence on standard error."""
+    text = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"{os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename} cannot be used ({error.strerror})"
+    elif is_out_of_memory(error):
+        text = f"out of memory ({error})" if str(error) else "out of memory"
+    elif isinstance(error, RecursionError):
+        text = f"the input is nested too deeply ({error})"
+    text = one_line(text)
     if len(text) > _LONGEST_MESSAGE:
         text = f"{text[: _LONGEST_MESSAGE - 300]} ... {text[-300:]}"
     print(f"error: {text}", file=sys.stderr)
 
 
-def sentence_of(error: BaseException) -> str:
-    """What an error says, with what it was about."""
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename} cannot be used ({error.strerror})"
-    if lacks_memory(error):
-        return f"there must be more memory for this ({error})" if str(error) else "there must be more memory for this"
-    if isinstance(error, RecursionError):
-        return f"what is read must not be nested so deeply ({error})"
-    return str(error) or type(error).__name__
-
-
-def lacks_memory(error: BaseException) -> bool:
-    """Whether memory ran out; torch has no class of errors for that on a CPU."""
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out; on a CPU, torch raises a plain RuntimeError for that."""
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
 
 
 def status_of(error: BaseException) -> int:
-    """2 where the request named a path that cannot be, 1 where the work failed."""
+    """2 if the request named a path that cannot be used, 1 if the work failed."""
     return 2 if isinstance(error, OSError) and error.errno in _WRONG_PATHS else 1
 
 
 def require_writable(*paths: Path | None) -> None:
-    """Refuse, before any work, files that could not be written after it."""
+    """Refuse output files that cannot be written, before any work is done."""
     for path in paths:
         if path is not None:
             size = len(os.fsencode(path.name))
@@ -74,7 +93,7 @@ def require_writable(*paths: Path | None) -> None:
 
 
 def make_folder(option: str, path: Path) -> None:
-    """Make a folder for what is to be written after long work, or refuse it before."""
+    """Create the folder for results, or refuse it, before any work is done."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

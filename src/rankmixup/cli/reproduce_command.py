@@ -1,16 +1,15 @@
 """rankmixup reproduce."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from rankmixup.cli.output import console, make_folder
+from rankmixup.cli.output import answer, make_folder
 from rankmixup.cli.parsing import parse
 from rankmixup.cli.work import WorkOptions, print_estimate, raise_failures
-from rankmixup.errors import require, unknown_name
+from rankmixup.errors import require, require_whole, unknown_name
 
 if TYPE_CHECKING:
     from rankmixup.paper import Experiment
@@ -18,38 +17,38 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class Reproduce(WorkOptions):
-    """The paper's tables and figures again: train what is missing, and set what comes out beside the published numbers.
+    """Reproduce the paper's tables and figures: train the runs that are missing and compare the results with the published numbers.
 
-    Scale `paper` is the paper's recipe; `cpu` and `quick` are smaller, and fill the columns that they have something for.
-    An interrupted command is simply given again, here or on other machines that share --runs: no run is trained twice.
+    Scale `paper` uses the paper's settings; `cpu` and `quick` are smaller and fill only some of the columns. After an interruption, run the
+    same command again, on this machine or on others that share --runs: no run is trained twice.
     """
 
     experiments: tyro.conf.Positional[tuple[str, ...]]
-    """Keys from `rankmixup list experiments`, or all."""
+    """Names from `rankmixup list experiments`, or all."""
     scale: Literal["paper", "cpu", "quick"] = "paper"
-    """How large."""
+    """Size of the experiments."""
     seeds: int | None = None
-    """Seeds 0..N-1 of each run; by default as many as the scale has."""
+    """Use seeds 0..N-1 for each run; by default as many as the scale uses."""
     rows: str = ""
-    """Keys of rows, with commas; all unless named."""
+    """Rows to reproduce, separated by commas; by default all."""
     columns: str = ""
-    """Keys of columns, with commas; all unless named."""
+    """Columns to reproduce, separated by commas; by default all."""
     train: bool = True
-    """Train what is missing; --no-train scores what is there and prints the rest as missing."""
-    write: Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: nowhere)")] = None
-    """Folder for the scorecard as JSON, CSV, Markdown, LaTeX and HTML, and for the figures."""
+    """Train the runs that are missing; --no-train only evaluates finished runs and prints the others as missing."""
+    write: Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(optional)")] = None
+    """Write the scorecard as JSON, CSV, Markdown, LaTeX and HTML, and the figures, to this folder."""
 
 
 def run(argv: list[str]) -> int:
     """Parse and run."""
     options = parse(Reproduce, argv, prog="rankmixup reproduce")
     options.check()
-    require(options.seeds is None or options.seeds >= 1, f"seeds must be at least 1, got {options.seeds}")
+    if options.seeds is not None:
+        require_whole("seeds", options.seeds, least=1)
 
     from rankmixup.experiments import tasks_for
     from rankmixup.paper import find_scale
     from rankmixup.paper.scorecard import scorecard
-    from rankmixup.reports.live import follow
     from rankmixup.reports.results import write_results
     from rankmixup.reports.scorecard import scorecard_view
 
@@ -67,21 +66,12 @@ def run(argv: list[str]) -> int:
     if options.train:
         if scale.key == "paper":
             _require_gpu(options)
-        failed = follow(
-            options.carry_out(tasks),
-            console(stderr=True),
-            options.runs,
-            len(tasks),
-            [experiment.grid(cells) for experiment, cells in parts],
-        )
+        failed = options.train_tasks(tasks, [experiment.grid(cells) for experiment, cells in parts])
     card = scorecard(chosen, scale, options.runs, options.seeds)
     if options.write is not None:
         write_results(card, options.write)
-    if options.json:
-        failures = {event.task.run.id: event.reason for event in failed}
-        print(json.dumps({**head, "failed": failures, "scorecard": card.to_dict()}, allow_nan=False))
-    else:
-        console().print(scorecard_view(card))
+    failures = {event.task.run.id: event.reason for event in failed}
+    answer(options.json, lambda: {**head, "failed": failures, "scorecard": card.to_dict()}, lambda: scorecard_view(card))
     raise_failures(failed, len(tasks))
     return 0
 
@@ -90,7 +80,7 @@ def _chosen(options: Reproduce) -> "list[Experiment]":
     from rankmixup.paper import EXPERIMENTS
 
     names = list(EXPERIMENTS) if "all" in options.experiments else list(dict.fromkeys(options.experiments))
-    require(len(names) > 0, "an experiment must be named, a key from 'rankmixup list experiments' or all, got nothing")
+    require(len(names) > 0, "reproduce must be given a name from 'rankmixup list experiments', or all, got nothing")
     for name in names:
         if name not in EXPERIMENTS:
             raise unknown_name("experiment", name, ["all", *EXPERIMENTS])
@@ -106,5 +96,5 @@ def _require_gpu(options: Reproduce) -> None:
 
     require(
         options.on == "ray" or options.accelerator == "cpu" or torch.cuda.is_available(),
-        "scale must be cpu or quick on a machine without a GPU, got paper; --accelerator cpu insists on it, --dry-run tells what it costs",
+        "scale must be cpu or quick on a machine without a GPU, got paper; --accelerator cpu trains anyway, --dry-run estimates the cost",
     )

@@ -1,21 +1,20 @@
 """rankmixup runs."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from rankmixup.cli.output import console
+from rankmixup.cli.options import Json
+from rankmixup.cli.output import answer
 from rankmixup.cli.parsing import parse
 
 
 @dataclass
 class Runs:
-    """Runs with their state (running, finished, interrupted), and the validation figures of their best and their last epoch."""
+    """List runs with their state (running, finished, interrupted) and the validation metrics of their best and last epochs."""
 
     runs: Path = Path("runs")
-    """Where runs are kept."""
-    json: bool = False
-    """Print one JSON object on standard output, and nothing else there."""
+    """Folder that contains the runs."""
+    json: Json = False
 
 
 def run(argv: list[str]) -> int:
@@ -26,8 +25,5 @@ def run(argv: list[str]) -> int:
     from rankmixup.runs.listing import list_runs
 
     listed = list_runs(options.runs)
-    if options.json:
-        print(json.dumps(listed.to_dict(), allow_nan=False))
-    else:
-        console().print(runs_table(listed))
+    answer(options.json, listed.to_dict, lambda: runs_table(listed))
     return 0

@@ -2,34 +2,33 @@
 
 import dataclasses
 import itertools
-import json
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, get_args, get_origin, get_type_hints
 
-from rankmixup.cli.output import console
+from rankmixup.cli.output import answer
 from rankmixup.cli.parsing import parse
 from rankmixup.cli.train_command import Options, requested_run
 from rankmixup.cli.work import WorkOptions, print_estimate, raise_failures
-from rankmixup.errors import require, unknown_name
+from rankmixup.errors import require, require_whole, unknown_name
 
 if TYPE_CHECKING:
     from rankmixup.runs import Run
 
-_DESCRIPTION = """Train a method with every combination of the values given, rank them on validation, and test the best one.
+_DESCRIPTION = """Train a method with every combination of the given values, rank the combinations on validation data, and test the best.
 
-METHOD is followed by options of `rankmixup train METHOD`; those with several values span the grid, as in
-`rankmixup sweep rankmixup-mrl --margin 1 2 3 --mixer.alpha 1 2 --seeds 3`. Options that take several values at once, such as
---milestones, are the same for all runs. Each run has one device. Test samples are looked at for the best one alone."""
+METHOD is followed by options of `rankmixup train METHOD`; options with several values form the grid, as in
+`rankmixup sweep rankmixup-mrl --margin 1 2 3 --mixer.alpha 1 2 --seeds 3`. Options whose value is a list, such as --milestones, are
+the same for all runs. Each run uses one device. Only the best combination is evaluated on test samples."""
 
 
 @dataclass(kw_only=True)
 class Sweep(WorkOptions):
-    """Options beside those of `rankmixup train`."""
+    """Options besides those of `rankmixup train`."""
 
     seeds: int = 3
-    """Seeds 0..N-1 of each combination."""
+    """Use seeds 0..N-1 for each combination."""
     metric: str = "nll"
-    """What is best on validation: a key of `rankmixup evaluate --json`, the mean of which over the seeds is compared."""
+    """Rank by the mean of this metric over the seeds, on validation data: a name from `rankmixup list metrics`."""
 
 
 def run(argv: list[str]) -> int:
@@ -41,16 +40,16 @@ def run(argv: list[str]) -> int:
     own, grid = _divided(rest)
     options = parse(Sweep, own, prog="rankmixup sweep METHOD", description=_DESCRIPTION)
     options.check()
-    require(options.seeds >= 1, f"seeds must be at least 1, got {options.seeds}")
+    require_whole("seeds", options.seeds, least=1)
 
     from rankmixup.evaluation.registry import METRICS
     from rankmixup.experiments import Task
     from rankmixup.methods import Method
-    from rankmixup.reports.live import follow
     from rankmixup.reports.sweep import rank, sweep_table
 
     if options.metric not in METRICS:
         raise unknown_name("metric", options.metric, METRICS)
+    method = Method.registry[key].name
     combinations = _combinations(grid, _sequences(key))
     planned = {name: [_run(key, arguments, seed) for seed in range(options.seeds)] for name, arguments in combinations.items()}
     tasks = [Task(run) for seeds in zip(*planned.values(), strict=True) for run in dict.fromkeys(seeds)]
@@ -58,22 +57,20 @@ def run(argv: list[str]) -> int:
         import torch
 
         gpu = options.accelerator in ("auto", "cuda") and torch.cuda.is_available()
-        print_estimate(tasks, options, "gpu" if gpu else "core", {"method": Method.registry[key].name, "settings": list(planned)})
+        print_estimate(tasks, options, "gpu" if gpu else "core", {"method": method, "settings": list(planned)})
         return 0
 
-    failed = follow(options.carry_out(tasks), console(stderr=True), options.runs, len(tasks))
+    failed = options.train_tasks(tasks)
     lost = {event.task.run for event in failed}
     ranking = rank({name: runs for name, runs in planned.items() if not lost.intersection(runs)}, options.runs, options.metric)
-    if options.json:
-        print(json.dumps({"method": Method.registry[key].name, "metric": options.metric, **ranking.to_dict()}, allow_nan=False))
-    elif ranking.settings:
-        console().print(sweep_table(ranking))
+    if options.json or ranking.settings:
+        answer(options.json, lambda: {"method": method, "metric": options.metric, **ranking.to_dict()}, lambda: sweep_table(ranking))
     raise_failures(failed, len(tasks))
     return 0
 
 
 def _divided(argv: list[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """The options of the sweep itself as they stand, and those of training with their values."""
+    """The sweep's own options unchanged, and the options of training with their values."""
     mine = {f"--{field.name.replace('_', '-')}" for field in fields(Sweep)}
     mine |= {flag.replace("--", "--no-", 1) for flag in mine}
     own, grid, current = [], {}, None
@@ -83,18 +80,18 @@ def _divided(argv: list[str]) -> tuple[list[str], dict[str, list[str]]]:
             own.append(argument)
             current = own
         elif argument.startswith("--"):
-            require(flag not in grid, f"{flag} must be given once, with all its values behind it, got it twice")
+            require(flag not in grid, f"{flag} must be given once, followed by all its values, got it twice")
             current = grid[flag] = [value] if equals else []
         else:
             require(current is not None, f"values must follow the option they are for, got {argument!r}")
             assert current is not None
             current.append(argument)
-    require("--seed" not in grid, "the seeds of a sweep must be given as --seeds N, got --seed")
+    require("--seed" not in grid, "a sweep must be given --seeds N, got --seed")
     return own, grid
 
 
 def _sequences(method: str) -> set[str]:
-    """Flags of training whose several values are one value."""
+    """Options of training whose value is a list."""
     from rankmixup.data import DataSource
     from rankmixup.methods import Method
     from rankmixup.mixers import Mixer
@@ -115,7 +112,7 @@ def _sequences(method: str) -> set[str]:
 
 
 def _combinations(grid: dict[str, list[str]], sequences: set[str]) -> dict[str, list[str]]:
-    """The arguments of each combination by what is particular to it."""
+    """The arguments of each combination, by the values that distinguish it."""
     axes = {flag: values for flag, values in grid.items() if len(values) > 1 and flag.replace("_", "-") not in sequences}
     fixed = [argument for flag, values in grid.items() if flag not in axes for argument in (flag, *values)]
     found = {}
@@ -131,5 +128,5 @@ def _run(method: str, arguments: list[str], seed: int) -> "Run":
     kept = dataclasses.replace(Options(), model=options.model, seed=options.seed, selection=options.selection)
     given, unset = ({**vars(each), **vars(each.hardware)} for each in (options, kept))
     left = [f"--{name}" for name in given if given[name] != unset[name] and name != "hardware"]
-    require(not left, f"{', '.join(left)} must be left out of a sweep, each run of which has one device and is only trained")
+    require(not left, f"{', '.join(left)} must be left out of a sweep")
     return run

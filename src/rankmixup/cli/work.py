@@ -1,83 +1,80 @@
-"""What commands that train many runs have in common."""
+"""Options and helpers of commands that train many runs."""
 
-import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rankmixup.cli.output import console
+from rankmixup.cli.options import Json
+from rankmixup.cli.output import answer, console
 from rankmixup.cli.train_command import CheckpointEvery, DataRoot, Log
-from rankmixup.errors import WorkFailed, require
+from rankmixup.errors import WorkFailed, require, require_whole
 from rankmixup.hardware import Accelerator, Hardware
 
 if TYPE_CHECKING:
-    from rankmixup.experiments import Event, Task
+    from rankmixup.experiments import Event, Grid, Task
     from rankmixup.experiments.estimate import Device
 
 
 @dataclass(kw_only=True)
 class WorkOptions:
-    """Where and on what runs are trained."""
+    """Where and on which devices runs are trained."""
 
     on: Literal["local", "ray"] = "local"
-    """On this machine, one process for each GPU or else each core; or on a Ray cluster."""
+    """On this machine, with one process for each GPU or else for each core, or on a Ray cluster."""
     address: str = ""
-    """Address of the Ray cluster; without one, Ray is started on this machine."""
+    """Address of the Ray cluster; without it, Ray is started on this machine."""
     workers: int = 0
-    """Processes on this machine; 0 is one for each GPU or else each core."""
+    """Number of processes on this machine; 0 means one for each GPU or else for each core."""
     runs: Path = Path("runs")
-    """Where runs are kept; finished ones are not trained again, interrupted ones go on."""
+    """Folder for the runs; finished runs are not trained again, interrupted runs continue."""
     data_root: DataRoot = None
-    """Folder of the data sets that live on disk."""
+    """Folder that contains the data sets."""
     download: bool = False
-    """Fetch a data set that is not there, if it may be fetched."""
+    """Download data sets that are missing, if their licence allows it."""
     accelerator: Accelerator = "auto"
     """Kind of device."""
     checkpoint_every: CheckpointEvery = "1min"
-    """How much training an interruption of a run may cost, such as 200steps or 5min."""
+    """How often a run is saved, such as 200steps or 5min; an interruption loses at most this much training."""
     compile: bool = False
     """Compile the networks (torch.compile)."""
     log: Log = ()
-    """Where each run is logged to beside its own log.jsonl and metrics.csv; nothing leaves the machine."""
+    """Log each run to these as well, besides its own log.jsonl and metrics.csv; nothing is sent to another machine."""
     dry_run: bool = False
-    """Say how many runs there are, how many are done and what the rest would cost, and train nothing."""
-    json: bool = False
-    """Print one JSON object on standard output, and nothing else there."""
+    """Print how many runs there are, how many are finished and the estimated cost of the others, and train nothing."""
+    json: Json = False
 
     def check(self) -> None:
-        """Raise for what no command can do."""
-        require(self.workers >= 0, f"workers must be at least 0, got {self.workers}")
-        require(not self.workers or self.on == "local", f"--workers must go with --on local, a Ray cluster has its own, got {self.workers}")
+        """Refuse invalid options before any work."""
+        require_whole("workers", self.workers, least=0)
+        require(not self.workers or self.on == "local", f"--workers must go with --on local, got --on ray and {self.workers} workers")
         require(not self.address or self.on == "ray", f"--address must go with --on ray, got {self.address!r}")
 
-    def carry_out(self, tasks: "Sequence[Task]") -> "Iterable[Event]":
-        """Train what is missing."""
+    def train_tasks(self, tasks: "Sequence[Task]", grids: "Sequence[Grid]" = ()) -> "list[Event]":
+        """Train the runs that are missing and show the progress; returns the failures."""
         from rankmixup.experiments import Workplace, carry_out
+        from rankmixup.reports.live import follow
 
         hardware = Hardware(self.accelerator, compile=self.compile)
         place = Workplace(self.runs, self.data_root, self.download, hardware, self.checkpoint_every, self.log)
-        return carry_out(tasks, place, on=self.on, workers=self.workers or None, address=self.address or None)
+        events = carry_out(tasks, place, on=self.on, workers=self.workers or None, address=self.address or None)
+        return follow(events, console(stderr=True), self.runs, len(tasks), grids)
 
 
 def print_estimate(tasks: "Sequence[Task]", options: WorkOptions, device: "Device", head: dict[str, Any]) -> None:
-    """What `tasks` would cost."""
+    """Print the estimated cost of `tasks`."""
     from rankmixup.experiments.estimate import cost_of
 
     found = cost_of(tasks, options.runs, device)
-    hours = found.seconds / 3600
-    if options.json:
-        figures = {"runs": found.runs, "done": found.done, f"{device}_hours": hours, "assumptions": found.assumptions}
-        print(json.dumps({**head, **figures}, allow_nan=False))
-        return
-    cores = options.workers or os.cpu_count() or 1
-    cost = (
-        f"{_rounded(hours)} GPU hours" if device == "gpu" else f"{_rounded(hours)} core hours, {_rounded(hours / cores)} on {cores} cores"
-    )
-    console().print(f"{found.runs} runs, {found.done} of them done; the rest takes about {cost}.")
-    console().print(f"Assumed: {found.assumptions}.")
+    hours, cores = found.seconds / 3600, options.workers or os.cpu_count() or 1
+    cost = f"{_rounded(hours)} GPU hours"
+    if device == "core":
+        cost = f"{_rounded(hours)} core hours ({_rounded(hours / cores)} hours on {cores} cores)"
+    numbers = {"runs": found.runs, "done": found.done, f"{device}_hours": hours, "assumptions": found.assumptions}
+    text = f"{found.runs} runs, {found.done} of them finished; the others take about {cost}.\nAssumptions: {found.assumptions}."
+    answer(options.json, lambda: {**head, **numbers}, lambda: text)
 
 
 def _rounded(hours: float) -> str:
@@ -85,9 +82,9 @@ def _rounded(hours: float) -> str:
 
 
 def raise_failures(failed: "Sequence[Event]", total: int) -> None:
-    """One error for all runs that failed, with each reason once."""
+    """Raise one error for all runs that failed, with each reason once."""
     if failed:
         reasons = Counter(event.reason for event in failed)
         text = "; ".join(f"{reason} ({count} runs)" if count > 1 else reason for reason, count in reasons.most_common(5))
         more = f"; and {len(reasons) - 5} more reasons" if len(reasons) > 5 else ""
-        raise WorkFailed(f"{len(failed)} of {total} runs failed, and the same command tries them again: {text}{more}")
+        raise WorkFailed(f"{len(failed)} of {total} runs failed; run the same command to try them again: {text}{more}")

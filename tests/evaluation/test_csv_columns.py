@@ -49,7 +49,7 @@ def test_logits_and_probabilities_in_one_file(tmp_path):
 
 def test_a_file_without_a_header(tmp_path):
     rows = "1,4.5,0", "0,7,1"  # labels first; the last column could hold them too
-    with pytest.raises(InvalidInput, match="no header, and columns '0', '2' could all be labels; label_column"):
+    with pytest.raises(InvalidInput, match="columns '0', '2' could all be labels, since there is no header; name one with label_column"):
         read(tmp_path, "", *rows)
     found = read(tmp_path, "", *rows, label_column="0")
     assert (found.labels.tolist(), found.scores.tolist()) == ([1, 0], [[4.5, 0], [7, 1]])
@@ -61,21 +61,21 @@ def test_a_file_without_a_header(tmp_path):
 @pytest.mark.parametrize(
     ("header", "row", "asked", "message"),
     [
-        ("a,b,weight,label", "1,2,1,0", {}, "which 'weight' may not be; columns (--columns) names the classes"),
-        ("id,a,index,label", "1,2,1,0", {}, "which 'id', 'index' may not be"),
-        ("a,b,note,label", "1,2,x,0", {}, "which 'note' may not be"),
-        ("a,b,c", "1,2,0", {}, "must have a name of labels such as label or target, got 'a', 'b', 'c'; label_column (--label-column)"),
-        ("a,b,label,target", "1,2,0,0", {}, "got 'label', 'target'; label_column (--label-column) says which it is"),
-        ("a,a,label", "1,2,0", {}, "every column must have a name of its own, got 'a' more than once"),
-        ("logit_0,logit_2,label", "1,2,0", {}, "numbered columns must be the classes from 0 or 1 on without a gap, got '0', '2'"),
+        ("a,b,weight,label", "1,2,1,0", {}, "'weight' may not be; name the classes with columns (--columns)"),
+        ("id,a,index,label", "1,2,1,0", {}, "'id', 'index' may not be"),
+        ("a,b,note,label", "1,2,x,0", {}, "'note' may not be"),
+        ("a,b,c", "1,2,0", {}, "must be named label, target or similar, got 'a', 'b', 'c'; name it with label_column (--label-column)"),
+        ("a,b,label,target", "1,2,0,0", {}, "got 'label', 'target'; name it with label_column (--label-column)"),
+        ("a,a,label", "1,2,0", {}, "every column must have a different name, got 'a' more than once"),
+        ("logit_0,logit_2,label", "1,2,0", {}, "numbered columns must be classes from 0 or 1 on without a gap, got '0', '2'"),
         ("logit_0,logit_1,logit_max,label", "1,2,2,0", {}, "without a gap, got '0', '1', 'max'"),
         ("a,b,label", "1,2,0", {"label_column": "lable"}, "unknown column 'lable'; did you mean 'label'?"),
         ("a,b,label", "1,2,0", {"columns": ["a", "B"]}, "unknown column 'B'; did you mean 'b'?"),
         ("a,b,label", "1,2,0", {"columns": ["a", "a"]}, "columns (--columns) must name each column once"),
-        ("a,b,label", "1,2,0", {"columns": ["a", "label"], "label_column": "label"}, "must not name that of the labels, got 'label'"),
+        ("a,b,label", "1,2,0", {"columns": ["a", "label"], "label_column": "label"}, "must not name the column of labels, got 'label'"),
         ("label", "0", {}, "at least one column of scores and one of labels"),
         ("", "1.5,0", {"label_column": "2"}, "unknown column '2'"),
-        ("", "1.5,0", {"columns": ["1"]}, "label_column (--label-column) must be given with columns"),
+        ("", "1.5,0", {"columns": ["1"]}, "label_column (--label-column) must be given if columns"),
     ],
 )
 def test_what_could_mean_two_things_is_refused_with_the_way_out(tmp_path, header, row, asked, message):
@@ -96,7 +96,7 @@ def test_samples_of_no_class_need_no_column_of_labels(tmp_path):
         ("a,b,weight\n1.5,2.5,1\n", {"columns": ["a", "b"]}),
     ):
         path.write_text(text)
-        assert torch.equal(Scores.read_unlabelled(path, "logits", **asked).scores, torch.tensor([[1.5, 2.5]]).double())
+        assert torch.equal(Scores.read(path, "logits", **asked, labelled=False).scores, torch.tensor([[1.5, 2.5]]).double())
 
 
 def test_the_page_about_score_files_names_every_column_of_labels():

@@ -63,7 +63,7 @@ def test_every_format_says_the_same(tmp_path, ending, kind, scores):
         assert read.from_logits == (kind == "logits")
         assert read.class_names == tuple(NAMES)
     other = {"logits": "probs", "probs": "logits"}[kind]
-    assert f"says itself that it holds {kind}, kind (--from) must not be '{other}'" in refusal(path, other)
+    assert f"holds {kind} by name, kind (--from) must not be '{other}'" in refusal(path, other)
     with pytest.raises(InvalidInput, match="kind must be 'logits' or 'probs', got 'odds'"):
         Scores.read(path, "odds")
 
@@ -169,7 +169,7 @@ def test_pickled_objects_are_never_loaded(tmp_path):
 @pytest.mark.parametrize(
     ("held", "message"),
     [
-        (LOGITS, "must hold an array 'labels', it holds 'logits' alone"),
+        (LOGITS, "must hold an array 'labels', it holds only 'logits'"),
         ((LOGITS, LABELS, LABELS), "must hold a dict with 'logits' or 'probs' and 'labels', or (scores, labels), got tuple"),
         ((LOGITS, [0, 1, 2]), "its second entry must be a tensor, got list"),
         ((LOGITS, LABELS.float()), "labels must hold class indices, got dtype torch.float32"),
@@ -191,8 +191,8 @@ def test_dictionaries_name_what_they_hold(tmp_path):
     for held, message in (
         ({"labels": LABELS}, "must hold one array named 'logits' or 'probs', got neither"),
         ({"logits": LOGITS, "probs": PROBS, "labels": LABELS}, "got logits and probs"),
-        ({"logits": LOGITS}, "must hold an array 'labels', it holds 'logits' alone"),
-        ({"logits": LOGITS, "labels": LABELS, "class_names": [1, 2, 3]}, "class_names must be a list of texts"),
+        ({"logits": LOGITS}, "must hold an array 'labels', it holds only 'logits'"),
+        ({"logits": LOGITS, "labels": LABELS, "class_names": [1, 2, 3]}, "class_names must be a list of strings"),
         ({"logits": LOGITS, "labels": LABELS, "class_names": ["a"]}, "class_names must name each of 3 classes, got 1 names"),
     ):
         torch.save(held, tmp_path / "bad.pt")
@@ -215,7 +215,7 @@ def test_labels_of_every_whole_type(tmp_path, dtype):
         (np.array([0, 1, -(2**63)]), "labels must lie in 0..2, got -9223372036854775808"),
         (np.array([False, True, True]), "labels must hold class indices, got dtype torch.bool"),
         (np.array([0.0, 1.0, 2.0]), "labels must hold class indices, got dtype torch.float64; this library is for single-label"),
-        (np.array(["a", "b", "c"]), "labels must be class indices where classes have no names, got 'a'"),
+        (np.array(["a", "b", "c"]), "labels must be class indices if classes have no names, got 'a'"),
         (np.array([["a"], ["b"], ["c"]]), "labels must hold real numbers, got ndarray of type <U1"),
         (np.array(["2020-01-01"] * 3, dtype="datetime64[D]"), "labels must hold real numbers, got ndarray of type datetime64[D]"),
     ],
@@ -233,8 +233,8 @@ def test_labels_may_be_names_of_classes(tmp_path):
     for name in ("text.npz", "bytes.npz", "text.pt"):
         assert Scores.read(tmp_path / name).labels.tolist() == [2, 0, 1]
     np.savez(tmp_path / "other.npz", logits=LOGITS.numpy(), labels=np.array(["cat", "cat", "fish"]), class_names=names)
-    assert "labels must be names of classes, row 2 has 'fish'" in refusal(tmp_path / "other.npz")
-    assert len(Scores.read_unlabelled(tmp_path / "other.npz")) == 3
+    assert "labels must be class names, row 2 has 'fish'" in refusal(tmp_path / "other.npz")
+    assert len(Scores.read(tmp_path / "other.npz", labelled=False)) == 3
 
 
 def test_half_precision_and_pairs_of_tensors(tmp_path):
@@ -251,7 +251,7 @@ def test_scores_without_labels(tmp_path):
     (tmp_path / "plain.csv").write_text("2,0,-1\n0.5,3,0.25\n-1,0,4\n")
     (tmp_path / "named.csv").write_text("logit_0,logit_1,logit_2,label\n2,0,-1,9\n0.5,3,0.25,9\n-1,0,4,9\n")
     for name, kind in (("bare.pt", "logits"), ("alone.npz", None), ("plain.csv", "logits"), ("named.csv", None)):
-        assert torch.equal(Scores.read_unlabelled(tmp_path / name, kind).scores, LOGITS.double())
+        assert torch.equal(Scores.read(tmp_path / name, kind, labelled=False).scores, LOGITS.double())
 
 
 def test_other_endings_folders_and_missing_files_are_refused(tmp_path):

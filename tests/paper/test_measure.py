@@ -55,7 +55,7 @@ def test_detection_of_unknown_samples_and_its_interval_by_delong(tmp_path):
     cell = Cell((Run("ce"),), "svhn")
     stored = store(tmp_path, cell.runs[0], unknown="svhn")
     known = ood_scores(stored.scores("test").logits)
-    unknown = ood_scores(Scores.read_unlabelled(stored.predictions_path("ood-svhn")).logits)
+    unknown = ood_scores(Scores.read(stored.predictions_path("ood-svhn"), labelled=False).logits)
     (found,) = Measurements(tmp_path).estimates(cell, "auroc")
     assert found.value == pytest.approx(ood_detection(known, unknown)["auroc"])
     wins = (unknown[:, None] > known).double() + 0.5 * (unknown[:, None] == known).double()

@@ -1,6 +1,5 @@
 """Options that several commands share."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -48,11 +47,13 @@ class Sampling:
         named = self.label_column is not None or bool(self.columns)
         require(not named or any(map(_is_csv, files)), "--label-column and --columns must go with a csv file, got none")
 
-    def read(self, reader: "Callable[..., Scores]", path: Path) -> "Scores":
-        """The scores in a file; `reader` is `Scores.read` or `Scores.read_unlabelled`."""
-        columns = {"label_column": self.label_column, "columns": self.columns} if _is_csv(path) else {}
+    def read(self, path: Path, *, labelled: bool = True) -> "Scores":
+        """The scores in a file."""
+        from rankmixup.evaluation import Scores
+
+        label_column, columns = (self.label_column, self.columns) if _is_csv(path) else (None, ())
         try:
-            return reader(path, self.from_, **columns)
+            return Scores.read(path, self.from_, labelled=labelled, label_column=label_column, columns=columns)
         except InvalidInput as error:
             # The argument has another name here.
             raise InvalidInput(str(error).replace("kind must", "--from must")) from None

@@ -51,8 +51,6 @@ class Source:
 
 def open_source(path: Path, options: Sampling, calibrate_on: Path | None = None) -> Source:
     """A run directory with its validation and test scores, or a file of scores; `calibrate_on` replaces a run's validation scores."""
-    from rankmixup.evaluation import Scores
-
     held_out, fitted_on, stored = None, "", None
     if path.is_dir():
         from rankmixup.runs import StoredRun
@@ -61,9 +59,9 @@ def open_source(path: Path, options: Sampling, calibrate_on: Path | None = None)
         stored = StoredRun.open(path)
         test, held_out, fitted_on = stored.scores("test"), stored.scores("val"), "val"
     else:
-        test = options.read(Scores.read, path)
+        test = options.read(path)
     if calibrate_on is not None:
-        held_out, fitted_on = options.read(Scores.read, calibrate_on), calibrate_on.name
+        held_out, fitted_on = options.read(calibrate_on), calibrate_on.name
         if stored is not None and stored.run.data.protocol != "release":
             same = held_out.scores.shape == test.scores.shape and bool((held_out.scores == test.scores).all())
             require(not same, f"--calibrate-on must not be the run's own test scores, got {calibrate_on}")
@@ -76,8 +74,6 @@ def read_ood(options: OODOptions, stored: "StoredRun | None") -> tuple[dict[str,
     An argument is `FILE` or `DATA`, with `NAME=` before it or named after the file or data set. The network of the run `stored` predicts
     data sets.
     """
-    from rankmixup.evaluation import Scores
-
     found: dict[str, Scores] = {}
     shared: dict[str, tuple[str, ...]] = {}
     for argument in options.ood:
@@ -90,7 +86,7 @@ def read_ood(options: OODOptions, stored: "StoredRun | None") -> tuple[dict[str,
         require(bool(name), f"--ood must be DATA or FILE, optionally with NAME= before it, got {argument!r}")
         require(name not in found, f"--ood must give each set its own name (NAME=...), got {name!r} twice")
         if source is None:
-            found[name] = options.read(Scores.read_unlabelled, Path(text))
+            found[name] = options.read(Path(text), labelled=False)
         elif stored is None:
             raise InvalidInput(f"--ood must be a file of scores unless a run is evaluated, whose network predicts data sets, got {text!r}")
         else:

@@ -2,12 +2,12 @@
 
 With a header, labels are in the only column with a name such as `label`, `target` or `y_true` (`LABEL_NAMES`). Scores are in the
 columns whose names begin with `logit` or `prob` (`logit_0`, `prob_cat`, `probs[3]`); all others are then ignored. If there are none, every
-column but that of the labels must be a class, and one that may be something else (`weight`, `id`, text) is refused. A first column
+column except the labels must be a class, and a column that may be something else (`weight`, `id`, text) is refused. A first column
 without a name is ignored: pandas writes row numbers there.
 
-Without a header, labels are in the last column, provided that no other column could hold labels.
+Without a header, labels are in the last column, unless another column could hold labels too.
 
-`label_column` and `columns` name the columns in all other cases; without a header they are numbers from 0.
+In all other cases `label_column` and `columns` name the columns; without a header they are numbers counted from 0.
 """
 
 import re
@@ -26,64 +26,63 @@ __all__ = ["LABEL_NAMES", "Asked", "Layout", "by_name", "by_number", "is_number"
 LABEL_NAMES = frozenset(
     ("label", "labels", "target", "targets", "y", "y_true", "class", "true_label", "true_class", "truth", "ground_truth"),
 )
-"""Names of columns of labels; upper or lower case, with words joined by an underscore, a hyphen or a space."""
+"""Names of label columns; in upper or lower case, with words joined by an underscore, a hyphen or a space."""
 _OTHER_NAMES = frozenset(
     (
         *("id", "index", "idx", "row", "sample", "sample_id", "image", "image_id", "path", "file", "filename", "name", "split", "fold"),
         *("group", "weight", "weights", "sample_weight", "confidence", "correct", "loss", "pred", "prediction", "predicted", "y_pred"),
     )
 )
-"""Names of columns that accompany scores; a class may be called so too."""
+"""Names of columns that often accompany scores; a class may have such a name too."""
 _PREFIX = re.compile(r"(logit|prob)(?:s|ability|abilities)?(?:[\s_.:\[(-]+(.+?)[\])]?|(\d+))", flags=re.IGNORECASE)
 _KINDS = {"logit": "logits", "prob": "probs"}
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the caller says about a file."""
+    """What the caller specifies about a file."""
 
     kind: str | None = None
     labelled: bool = True
-    """Whether labels are needed; without this a `label_column` that the file does not have is no error."""
+    """Whether labels are needed; if not, the file may lack its `label_column`."""
     label_column: str | None = None
     columns: Sequence[str] = ()
 
     def places(self, names: list[str]) -> tuple[int | None, list[int]]:
-        """Of `label_column` and of `columns`."""
+        """Positions of `label_column` and of `columns`."""
         require(len(set(self.columns)) == len(self.columns), f"columns (--columns) must name each column once, got {listed(self.columns)}")
         needed = (self.label_column,) if self.labelled and self.label_column is not None else ()
         for name in (*needed, *self.columns):
             if name not in names:
                 raise unknown_name("column", name, names)
-        require(self.label_column not in self.columns, f"columns (--columns) must not name that of the labels, got {self.label_column!r}")
+        require(self.label_column not in self.columns, f"columns (--columns) must not name the column of labels, got {self.label_column!r}")
         return (names.index(self.label_column) if self.label_column in names else None), [names.index(name) for name in self.columns]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Places of columns, and what their names say."""
+    """Positions of columns, and what their names tell."""
 
     label: int | None
     scores: list[int]
     kind: str | None = None
-    """`logits` or `probs`, if the names say so."""
+    """`logits` or `probs`, if the names tell."""
     class_names: tuple[str, ...] | None = None
-    """None where classes are numbered."""
+    """None if classes are numbered."""
     first_label: int = 0
 
 
 def by_name(names: list[str], row: list[str], asked: Asked) -> Layout:
     """From a header and the first row below it."""
     repeated = [name for name, count in Counter(names).items() if count > 1]
-    require(not repeated, f"every column must have a name of its own, got {listed(repeated)} more than once")
+    require(not repeated, f"every column must have a different name, got {listed(repeated)} more than once")
     label, scores = asked.places(names)
     if label is None and asked.label_column is None:
         found = [place for place, name in enumerate(names) if _folded(name) in LABEL_NAMES and place not in scores]
-        fits = len(found) == 1 or not (found or asked.labelled)
+        shown = listed([names[place] for place in found] or names)
         require(
-            fits,
-            f"one column must have a name of labels such as label or target, got {listed([names[place] for place in found] or names)}; "
-            "label_column (--label-column) says which it is",
+            len(found) == 1 or not (found or asked.labelled),
+            f"exactly one column must be named label, target or similar, got {shown}; name it with label_column (--label-column)",
         )
         label = found[0] if found else None
     if not scores:
@@ -102,18 +101,14 @@ def _score_columns(names: list[str], row: list[str], others: list[int], kind: st
         require(len(found) == 1 or kind is not None, "there are both logits and probabilities, kind (--from) must say which to read")
         return found[kind] if kind in found else next(iter(found.values()))
     require(len(others) > 0, f"there must be at least one column of scores and one of labels, got {listed(names)}")
-    doubtful = [
-        names[place] for place in others if _folded(names[place]) in _OTHER_NAMES or not all(map(is_number, row[place : place + 1]))
-    ]
-    require(
-        not doubtful,
-        f"every column but that of the labels must be a class, which {listed(doubtful)} may not be; columns (--columns) names the classes",
-    )
+    unclear = [names[at] for at in others if _folded(names[at]) in _OTHER_NAMES or not all(map(is_number, row[at : at + 1]))]
+    hint = "name the classes with columns (--columns)"
+    require(not unclear, f"every column except the labels must be a class, {listed(unclear)} may not be; {hint}")
     return others
 
 
 def _named_classes(label: int | None, scores: list[int], names: list[str]) -> Layout:
-    """What the names of score columns say; numbered classes are put in order."""
+    """The layout from the names of score columns; numbered classes are put in order."""
     matches = [_PREFIX.fullmatch(name) for name in names]
     kinds = {_KINDS[match[1].lower()] if match else None for match in matches}
     kind = kinds.pop() if len(kinds) == 1 else None
@@ -127,7 +122,7 @@ def _named_classes(label: int | None, scores: list[int], names: list[str]) -> La
             return Layout(label, [place_of[number] for number in sorted(place_of)], kind, None, first)
     require(
         not any(name.isdigit() for name in names),
-        f"numbered columns must be the classes from 0 or 1 on without a gap, got {listed(names)}; columns (--columns) names the classes",
+        f"numbered columns must be classes from 0 or 1 on without a gap, got {listed(names)}; name the classes with columns (--columns)",
     )
     return Layout(label, scores, kind, tuple(names))
 
@@ -138,14 +133,14 @@ def by_number(table: NDArray[np.float64], asked: Asked) -> Layout:
     label, scores = asked.places([str(column) for column in range(width)])
     if label is None and asked.labelled:
         label = width - 1
-        require(label not in scores, "label_column (--label-column) must be given with columns (--columns) that hold the last one")
+        require(label not in scores, "label_column (--label-column) must be given if columns (--columns) includes the last column")
         classes = len(scores) or width - 1
         # The first rows rule out nearly all columns of a large table.
         likely = [column for column in range(width) if column not in scores and _holds_labels(table[:100, column], classes)]
         possible = [column for column in likely if _holds_labels(table[:, column], classes)]
         require(
             label not in possible or possible == [label],
-            f"there is no header, and columns {listed(possible)} could all be labels; label_column (--label-column) says which it is",
+            f"columns {listed(possible)} could all be labels, since there is no header; name one with label_column (--label-column)",
         )
     scores = scores or [column for column in range(width) if column != label]
     require(len(scores) > 0, f"there must be at least one column of scores and one of labels, got {width} in all")
@@ -166,7 +161,7 @@ def is_number(text: str) -> bool:
 
 
 def listed(names: Sequence[Any]) -> str:
-    """The first few of some names."""
+    """The first names of a list."""
     return ", ".join(repr(str(name)[:40]) for name in names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 

@@ -1,7 +1,6 @@
-"""Scores from csv files; `csv_columns` has the rules by which columns are told apart.
+"""Scores from csv files; `csv_columns` decides which columns hold scores and labels.
 
-Labels are names of classes, or numbers: those in the names of the columns (`logit_1`, `logit_2`, ...), or places counted from 0 where
-names have no numbers.
+Labels are class names, or numbers: those in the names of the columns (`logit_1`, `logit_2`, ...), or else positions counted from 0.
 """
 
 import csv
@@ -26,11 +25,12 @@ def read_csv(path: Path, asked: Asked) -> tuple[NDArray[np.float64], NDArray[np.
         require(bool(line.strip()), "the first line must hold names or numbers, it is empty")
         delimiter = next((sign for sign in ",;\t" if sign in line), ",")
         file.seek(0)
-        first, second = ([cell.strip() for cell in row] for row in _first_rows(file, delimiter))
+        rows = ([cell.strip() for cell in row] for row in csv.reader(file, delimiter=delimiter) if row)
+        first, second = next(rows), next(rows, [])
         named = not all(map(is_number, first))
         layout = by_name(first, second, asked) if named else None
         file.seek(0)
-        # Tables without names are often saved with a first row 0, 1, 2, ..., which is none of the data.
+        # Tables without names are often saved with a first row 0, 1, 2, ..., which is not data.
         if named or first == [str(column) for column in range(len(first))]:
             next(csv.reader(file, delimiter=delimiter))
         table, texts = _table(file, delimiter, len(first), layout)
@@ -40,26 +40,21 @@ def read_csv(path: Path, asked: Asked) -> tuple[NDArray[np.float64], NDArray[np.
     return table[:, layout.scores], labels, layout
 
 
-def _first_rows(file: TextIO, delimiter: str) -> tuple[list[str], list[str]]:
-    rows = (row for row in csv.reader(file, delimiter=delimiter) if row)
-    return next(rows), next(rows, [])
-
-
 def _table(file: TextIO, delimiter: str, width: int, layout: Layout | None) -> tuple[NDArray[np.float64], list[str]]:
-    """All columns, with 0 for those of no scores; and the texts of the column of labels if the header names one."""
+    """All columns, with 0 in those without scores; and the text of the label column if the header names one."""
     texts: list[str] = []
 
     def keep(cell: str) -> float:
         texts.append(cell.strip())
         return 0.0
 
-    # Columns of no use are parsed too, so that a row with a cell too many is noticed.
+    # Unused columns are parsed too, so that a row with too many cells is detected.
     unused = set(range(width)).difference(layout.scores) if layout else ()
     converters: dict[int | str, Callable[[str], float]] = {
         place: keep if layout and place == layout.label else (lambda _: 0.0) for place in unused
     }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that there are no rows is said below
+        warnings.simplefilter("ignore")  # an empty table is refused below
         try:
             table = np.loadtxt(file, delimiter=delimiter, ndmin=2, quotechar='"', comments=None, converters=converters or None)
         except ValueError as error:
@@ -80,16 +75,16 @@ def _labels(values: list[str] | NDArray[np.float64], layout: Layout) -> NDArray[
     require(
         bool(right.all()),
         f"labels must be whole class indices in {first}..{last}, row {row} has {numbers[row]:.17g}; "
-        "label_column (--label-column) says where labels are",
+        "name the column of labels with label_column (--label-column)",
     )
     return numbers.astype(np.int64) - first
 
 
 def class_indices(labels: Sequence[str], class_names: Sequence[str] | None) -> NDArray[np.int64]:
-    """The place of each label among the names of classes."""
+    """The position of each label in the class names."""
     if class_names is None:
-        raise InvalidInput(f"labels must be class indices where classes have no names, got {labels[0][:40]!r}")
+        raise InvalidInput(f"labels must be class indices if classes have no names, got {labels[0][:40]!r}")
     places = {name: place for place, name in enumerate(class_names)}
-    row = next((row for row, label in enumerate(labels) if label not in places), None)
-    require(row is None, f"labels must be names of classes, row {row} has {labels[row or 0][:40]!r}")
+    for row, label in enumerate(labels):
+        require(label in places, f"labels must be class names, row {row} has {label[:40]!r}")
     return np.array([places[label] for label in labels], dtype=np.int64)

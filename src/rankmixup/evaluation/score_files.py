@@ -4,8 +4,9 @@ import io
 import json
 import warnings
 import zipfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,31 +20,28 @@ from rankmixup.evaluation.csv_columns import Asked
 from rankmixup.evaluation.score_csv import read_csv
 from rankmixup.files import read_npz, reason, require_fits
 
-__all__ = ["KINDS", "ScoreFile", "read_score_file"]
+__all__ = ["KINDS", "ScoreFile", "errors_about", "read_score_file"]
 
 KINDS = ("logits", "probs")
-"""What scores can be; arrays that bear one of these names say it themselves."""
+"""Kinds of scores; arrays with one of these names need no other declaration."""
 
 
 @dataclass(frozen=True)
 class ScoreFile:
-    """What a file holds, with the kind it names itself, if any."""
+    """Contents of a file."""
 
     scores: NDArray[Any]
     labels: NDArray[Any] | None
-    """Class indices, or names of classes; None also where a csv file was not asked for them."""
+    """Class indices or class names; None if there are none, or if a csv file was read without them."""
     kind: str | None
+    """`logits` or `probs`, if the file says so."""
     class_names: tuple[str, ...] | None = None
 
 
 def read_score_file(
     path: Path, kind: str | None = None, *, labelled: bool = True, label_column: str | None = None, columns: Sequence[str] = ()
 ) -> ScoreFile:
-    """Scores, labels if there are any, and class names if there are any.
-
-    `kind` says what scores without a name are. `label_column` and `columns` say where a csv file has its labels and its scores; by which
-    rules this is found out otherwise stands in `csv_columns`. `labelled` says whether a csv file must have labels.
-    """
+    """Scores, labels if there are any, and class names if there are any; the arguments are those of `Scores.read`."""
     require(kind is None or kind in KINDS, f"kind must be 'logits' or 'probs', got {kind!r}")
     ending = path.suffix.lower()
     accepted = f"{path} must be an npz file, or a pt, pth, safetensors or csv file"
@@ -56,20 +54,25 @@ def read_score_file(
         file = _read_csv(path, asked) if ending == ".csv" else _READERS[ending](path)
     except InvalidInput:
         raise
-    except Exception as error:  # every library has its own ways to say that bytes are broken
+    except Exception as error:  # each library has its own errors for damaged files
         raise InvalidInput(f"{path} must be a whole {ending[1:]} file, it cannot be read ({reason(error)})") from error
-    if file.kind is None:
-        require(kind is not None, f"{path} does not say what it holds, kind (--from) must be 'logits' or 'probs'")
-    else:
-        require(kind in (None, file.kind), f"{path} says itself that it holds {file.kind}, kind (--from) must not be {kind!r}")
-    return ScoreFile(file.scores, file.labels, file.kind or kind, file.class_names)
+    require(bool(file.kind or kind), f"{path} does not say what it holds, kind (--from) must be 'logits' or 'probs'")
+    require(None in (kind, file.kind) or kind == file.kind, f"{path} holds {file.kind} by name, kind (--from) must not be {kind!r}")
+    return replace(file, kind=file.kind or kind)
+
+
+@contextmanager
+def errors_about(path: Path) -> Iterator[None]:
+    """Begin errors of the block with the path."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from None
 
 
 def _read_csv(path: Path, asked: Asked) -> ScoreFile:
-    try:
+    with errors_about(path):
         scores, labels, layout = read_csv(path, asked)
-    except InvalidInput as error:
-        raise InvalidInput(f"{path}: {error}") from None
     return ScoreFile(scores, labels, layout.kind, layout.class_names)
 
 
@@ -83,21 +86,16 @@ def _named(path: Path, arrays: dict[str, Any]) -> ScoreFile:
 def _names(path: Path, names: Any) -> tuple[str, ...] | None:
     if names is None:
         return None
-    if isinstance(names, np.ndarray):
-        names = names.tolist()
-    whole = isinstance(names, (list, tuple)) and all(isinstance(name, (str, bytes)) for name in names)
-    require(whole, f"{path}: class_names must be a list of texts")
+    names = names.tolist() if isinstance(names, np.ndarray) else names
+    valid = isinstance(names, (list, tuple)) and all(isinstance(name, (str, bytes)) for name in names)
+    require(valid, f"{path}: class_names must be a list of strings")
     return tuple(name.decode(errors="replace") if isinstance(name, bytes) else name for name in names)
-
-
-def _read_npz(path: Path) -> ScoreFile:
-    return _named(path, read_npz(path, optional=(*KINDS, "labels", "class_names")))
 
 
 def _read_pt(path: Path) -> ScoreFile:
     verified = _verified_pt(path)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch has remarks on how other people's files were saved
+        warnings.simplefilter("ignore")  # torch warns about how files were saved
         try:
             held = torch.load(verified, map_location="cpu", weights_only=True)
         except Exception as error:
@@ -120,10 +118,10 @@ def _read_pt(path: Path) -> ScoreFile:
 
 
 def _verified_pt(path: Path) -> io.BytesIO:
-    """The archive packed anew from what its checksums vouch for; refuses what is damaged or unpacks to too much.
+    """A copy of the archive whose checksums were verified; refuses a file that is damaged or unpacks to too much.
 
-    torch compares no checksums, and trusts flags in the directory of the archive that none covers: where one of them turns a tensor into
-    a folder, it returns whatever was in memory.
+    torch verifies no checksums, and trusts flags in the archive's directory that no checksum covers: if one of them turns a tensor into
+    a folder, torch returns uninitialised memory.
     """
     if not zipfile.is_zipfile(path):
         raise InvalidInput(
@@ -135,7 +133,7 @@ def _verified_pt(path: Path) -> io.BytesIO:
         require_fits(path, sum(member.file_size for member in archive.infolist()))
         for member in archive.infolist():
             content = archive.read(member)
-            # The one thing that torch unpickles of any size that a few bytes ask for.
+            # torch unpickles a bytearray of any size from a few bytes.
             bomb = member.filename.endswith(".pkl") and b"bytearray" in content
             require(not bomb, f"{path} must be a pt file of plain tensors; it holds a bytearray, which is never loaded")
             copy.writestr(member.filename, content)
@@ -145,9 +143,9 @@ def _verified_pt(path: Path) -> io.BytesIO:
 
 def _array(path: Path, name: str, value: Any) -> NDArray[Any]:
     require(isinstance(value, Tensor), f"{path}: {name} must be a tensor, got {type(value).__name__}")
-    # An expanded tensor is stored as a single element.
+    # An expanded tensor is stored as one element.
     require_fits(path, value.numel() * value.element_size())
-    # numpy knows no bfloat16.
+    # numpy has no bfloat16.
     return (value.float() if value.dtype == torch.bfloat16 else value).detach().numpy()
 
 
@@ -162,7 +160,7 @@ def _read_safetensors(path: Path) -> ScoreFile:
 
 
 _READERS: dict[str, Callable[[Path], ScoreFile]] = {
-    ".npz": _read_npz,
+    ".npz": lambda path: _named(path, read_npz(path, optional=(*KINDS, "labels", "class_names"))),
     ".pt": _read_pt,
     ".pth": _read_pt,
     ".safetensors": _read_safetensors,

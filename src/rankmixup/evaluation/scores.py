@@ -3,17 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require
 from rankmixup.evaluation.score_csv import class_indices
-from rankmixup.evaluation.score_files import ScoreFile, read_score_file
+from rankmixup.evaluation.score_files import errors_about, read_score_file
 from rankmixup.files import write_npz
 from rankmixup.metrics.inputs import check_scores
 from rankmixup.ops import as_tensor
@@ -58,50 +56,35 @@ class Scores:
         return self.scores.double().softmax(dim=1) if self.from_logits else self.scores.double()
 
     @classmethod
-    def read(cls, path: Path, kind: str | None = None, *, label_column: str | None = None, columns: Sequence[str] = ()) -> "Scores":
-        """From an npz, pt, safetensors or csv file, in float64.
-
-        An array named `logits` or `probs` says what it holds; `kind` says it where there is no name and must not contradict one. Labels are
-        class indices, or names of classes where the file has these. `label_column` and `columns` name the column of labels and those of the
-        classes in a csv file whose header does not make them plain (see docs/score-files.md).
-        """
-        file = read_score_file(path, kind, label_column=label_column, columns=columns)
-        labels = file.labels
-        if labels is None:
-            raise InvalidInput(f"{path} must hold an array 'labels', it holds {file.kind!r} alone")
-        if labels.dtype.kind in "US" and labels.ndim == 1:
-            labels = _indices_of_names(path, labels, file.class_names)
-        return cls._checked(path, file, as_tensor(f"{path}: labels", labels))
-
-    @classmethod
-    def read_unlabelled(
-        cls, path: Path, kind: str | None = None, *, label_column: str | None = None, columns: Sequence[str] = ()
+    def read(
+        cls, path: Path, kind: str | None = None, *, labelled: bool = True, label_column: str | None = None, columns: Sequence[str] = ()
     ) -> "Scores":
-        """As `read`, of samples that belong to no class, such as out-of-distribution ones: labels are not needed, and all are 0."""
-        file = read_score_file(path, kind, labelled=False, label_column=label_column, columns=columns)
-        return cls._checked(path, file, torch.zeros(file.scores.shape[:1], dtype=torch.int64))
+        """Read an npz, pt, safetensors or csv file, in float64.
 
-    @classmethod
-    def _checked(cls, path: Path, file: ScoreFile, labels: Tensor) -> "Scores":
-        if not np.issubdtype(file.scores.dtype, np.floating):
-            raise InvalidInput(f"{path}: {file.kind} must be floating point, got {file.scores.dtype}")
-        try:
-            return cls(torch.from_numpy(file.scores.astype(np.float64, order="C")), labels, file.kind == "logits", file.class_names)
-        except InvalidInput as error:
-            raise InvalidInput(f"{path}: {error}") from None
+        Args:
+            path: The file; docs/score-files.md describes the formats.
+            kind: `logits` or `probs`, for scores without a name. An array named `logits` or `probs` must not contradict it.
+            labelled: False for samples of unknown classes, such as out-of-distribution ones: labels are not needed, and all become 0.
+            label_column: Name of the column of labels in a csv file, if its header does not show it.
+            columns: Names of the columns of scores in a csv file, in the order of the classes.
+        """
+        file = read_score_file(path, kind, labelled=labelled, label_column=label_column, columns=columns)
+        labels, scores = file.labels, file.scores
+        if not labelled:
+            labels = np.zeros(scores.shape[:1], dtype=np.int64)
+        elif labels is None:
+            raise InvalidInput(f"{path} must hold an array 'labels', it holds only {file.kind!r}")
+        with errors_about(path):
+            if labels.dtype.kind in "US" and labels.ndim == 1:
+                names = np.char.decode(labels, "utf-8", "replace") if labels.dtype.kind == "S" else labels
+                labels = class_indices(names.tolist(), file.class_names)
+            target = as_tensor("labels", labels)
+            require(np.issubdtype(scores.dtype, np.floating), f"{file.kind} must be floating point, got {scores.dtype}")
+            return cls(torch.from_numpy(scores.astype(np.float64, order="C")), target, file.kind == "logits", file.class_names)
 
     def write(self, path: Path, **more: np.ndarray) -> None:
-        """To an npz that `read` understands."""
+        """Write an npz file that `read` accepts."""
         kind = "logits" if self.from_logits else "probs"
         if self.class_names is not None:
             more["class_names"] = np.array(self.class_names)
         write_npz(path, **{kind: self.scores.cpu().numpy(), "labels": self.labels.cpu().numpy(), **more})
-
-
-def _indices_of_names(path: Path, labels: NDArray[Any], class_names: tuple[str, ...] | None) -> NDArray[np.int64]:
-    try:
-        return class_indices(
-            np.char.decode(labels, "utf-8", "replace").tolist() if labels.dtype.kind == "S" else labels.tolist(), class_names
-        )
-    except InvalidInput as error:
-        raise InvalidInput(f"{path}: {error}") from None

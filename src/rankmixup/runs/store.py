@@ -136,7 +136,7 @@ class StoredRun:
         self.result()  # raises for a run that is not finished
         self.read_predictions(split)  # raises for those of another run
         path = self.predictions_path(split)
-        return Scores.read_unlabelled(path) if split.startswith("ood-") else Scores.read(path)
+        return Scores.read(path, labelled=not split.startswith("ood-"))
 
     def mixes(self) -> MixedPredictions | None:
         """Stored logits and lambda of mixed test samples; None without the file."""

@@ -86,7 +86,7 @@ def test_evaluate_shows_percent_to_people(scores, capsys):
     assert main(["evaluate", str(scores), *FEW]) == 0
     out = capsys.readouterr().out
     assert "75.00 %" in out
-    assert "by chance" in out
+    assert "noise floor" in out
     assert max(map(len, out.splitlines())) <= 80
 
 

@@ -145,7 +145,7 @@ def test_verdict_says_what_the_numbers_say():
     text = " ".join(before.sentences)
     assert "p <0.001" in text
     assert "T = 2.500, fitted on val.npz" in text
-    assert "2.00 to 5.00\u00a0% by chance" in text
+    assert "noise floor of a calibrated model is 2.00 to 5.00\u00a0%" in text
     assert "do not rely" not in text
 
 

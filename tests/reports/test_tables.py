@@ -35,7 +35,7 @@ def test_evaluation_table_fits_80_columns_with_the_widest_numbers():
     assert "100.00 %" in row
     assert "<0.001" in row
     assert "from calibrated" in text
-    assert "svhn: 26,032 unknown samples, told by max-probability" in text
+    assert "svhn: 26,032 OOD samples, detected by max-probability" in text
     for key in METRICS:
         assert METRICS[key].title in text
 

@@ -79,9 +79,9 @@ def test_the_command_prints_auroc_with_its_interval_and_flags_known_classes(stor
     arguments = [str(stored.path), "--ood", f"folder:{unknown}", "--replicates", "20"]
     assert main(["ood", *arguments]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "unknown: 3 unknown samples, told by entropy" in out
+    assert "unknown: 3 OOD samples, detected by entropy" in out
     assert "AUROC" in out
-    assert "Not all unknown: the network was trained on classes of the same names, green." in out
+    assert "Not all samples are OOD: the network was trained on classes with the same names: green." in out
     for command in ("ood", "evaluate"):
         assert main([command, *arguments, "--json"]) == 0
         found = json.loads(capsys.readouterr().out)["ood"]["unknown"]

@@ -51,7 +51,7 @@ def on_workers(tasks: Sequence[Task], place: Workplace, number: int | None) -> I
                         todo.appendleft(task)
                         yield Event("lost", task)
                     else:
-                        yield Event("failed", task, f"its process was ended from outside {LOSSES} times, perhaps for want of memory")
+                        yield Event("failed", task, f"its process was killed {LOSSES} times, perhaps because it ran out of memory")
                 elif outcome.kind == "busy":
                     todo.append(task)
                     yield Event("waiting", task)

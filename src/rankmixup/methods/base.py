@@ -40,7 +40,7 @@ class Method(Configured):
         """Raise `InvalidInput` if this method cannot train a task of `num_classes` classes."""
 
     def check_model(self, model: nn.Module) -> None:
-        """Raise `InvalidInput` if this method cannot train `model`, for instance for want of a layer that it names."""
+        """Raise `InvalidInput` if this method cannot train `model`, for instance because a layer that it names is missing."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, Mixer):

@@ -16,10 +16,10 @@ from rankmixup.runs import StoredRun
 __all__ = ["READING", "demo_evaluations", "demo_figures", "demo_table"]
 
 READING = (
-    "chance: the ECE that a perfectly calibrated model with these very confidences would show on average. A run is called "
-    "miscalibrated if fewer than 5 % of such models would show as much as it does. T: temperature, fitted by NLL on validation. "
-    "In the figures a hatched gap below the diagonal is overconfidence, above it underconfidence; RankMixup's hypothesis holds where "
-    "confidence rises with λ and raw samples (open markers) come out on top."
+    "noise: noise floor, the mean ECE of perfectly calibrated models with the same confidences. A run is called miscalibrated if fewer "
+    "than 5 % of such models have an ECE as large. T: temperature, fitted by NLL on validation data. In the figures, a hatched gap below "
+    "the diagonal is overconfidence, above it underconfidence; RankMixup's hypothesis holds if confidence rises with λ and is highest for "
+    "raw samples (open markers)."
 )
 """What to read from table and figures."""
 
@@ -35,10 +35,10 @@ def demo_evaluations(results: dict[str, list[StoredRun]]) -> dict[str, list[Eval
 
 
 def demo_table(evaluations: dict[str, list[Evaluation]]) -> RenderableType:
-    """Each method before and after temperature scaling: means over seeds, the interval of ECE, chance and verdict."""
+    """Each method before and after temperature scaling: means over seeds, the interval of ECE, noise floor and verdict."""
     seeds = max(len(each) for each in evaluations.values())
     title = f"digits, test set, %, mean and 95 % interval over {seeds} seeds" if seeds > 1 else "digits, test set, %, one seed"
-    table = plain_table("method", "accuracy", "ECE", "interval", "chance", "OE", "UE", "verdict")
+    table = plain_table("method", "accuracy", "ECE", "interval", "noise", "OE", "UE", "verdict")
     for name, runs in evaluations.items():
         table.add_row(name, *_cells([each.metrics for each in runs]))
         table.add_row("  with T", *_cells([each.calibration.metrics for each in runs if each.calibration]), end_section=True)

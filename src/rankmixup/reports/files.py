@@ -88,7 +88,7 @@ def _for_people(evaluation: Evaluation) -> DataTable:
     others = [metric_named(key).title for key in keys if metric_named(key).unit == ""]
     columns = [f"metric, % but {', '.join(others[:-1])} and {others[-1]}" if len(others) > 1 else "metric, %"]
     for stage in stages:
-        columns += [f"{name}, {stage}" if len(stages) > 1 else name for name in ("value", "95 % interval", "by chance", "p", "verdict")]
+        columns += [f"{name}, {stage}" if len(stages) > 1 else name for name in ("value", "95 % interval", "noise floor", "p", "verdict")]
     rows = [[metric_named(key).title, *(cell for each in stages.values() for cell in estimate_cells(key, each.get(key)))] for key in keys]
     return DataTable(columns, rows)
 

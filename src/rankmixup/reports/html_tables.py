@@ -24,12 +24,12 @@ def _calibrator(calibration: Calibration) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the numbers of one model say, in plain words."""
+    """What the numbers of one model mean, in plain words."""
 
     headline: str
     sentences: tuple[str, ...]
     calibrated: bool | None
-    """Whether the model cannot be told from a calibrated one as it is used: after calibration, if there was one."""
+    """Whether the model is not distinguishable from a calibrated one: after calibration, if there was one."""
 
 
 def verdict(entry: ReportEntry) -> Verdict:
@@ -61,7 +61,7 @@ def _ece_sentence(opening: str, ece: Estimate) -> str:
     sentence = f"{opening} {shown('ece', ece.value)} %{interval}"
     if ece.floor is None:
         return sentence + "."
-    return f"{sentence}, where a calibrated model shows {shown_range('ece', ece.floor)} % by chance (p {_p(ece.p_value)})."
+    return f"{sentence}; the noise floor of a calibrated model is {shown_range('ece', ece.floor)} % (p {_p(ece.p_value)})."
 
 
 def _p(p_value: float | None) -> str:
@@ -80,7 +80,7 @@ def _after(entry: ReportEntry) -> Metrics | None:
 
 def summary_table(entries: Sequence[ReportEntry]) -> DataTable:
     """One row for each model: accuracy, ECE and its verdict, before and after calibration."""
-    columns = ["model", "samples", "accuracy, %", "ECE, %", "95 % interval", "by chance", "p", "verdict"]
+    columns = ["model", "samples", "accuracy, %", "ECE, %", "95 % interval", "noise floor", "p", "verdict"]
     calibrated = any(_after(entry) for entry in entries)
     rows: list[list[Cell]] = []
     for entry in entries:
@@ -110,11 +110,11 @@ def overview_table(entries: Sequence[ReportEntry]) -> DataTable:
 
 
 def metrics_table(entry: ReportEntry) -> DataTable:
-    """Every metric of one model with interval, chance and verdict; the same after calibration."""
-    columns = ["metric", "value", "95 % interval", "by chance", "p", "verdict"]
+    """Every metric of one model with interval, noise floor and verdict; the same after calibration."""
+    columns = ["metric", "value", "95 % interval", "noise floor", "p", "verdict"]
     after = _after(entry)
     if after:
-        columns += ["after", "95 % interval after", "by chance after", "p after", "verdict after"]
+        columns += ["after", "95 % interval after", "noise floor after", "p after", "verdict after"]
     rows = [
         [titled(key), *estimate_cells(key, estimate), *(estimate_cells(key, after[key]) if after else [])]
         for key, estimate in entry.evaluation.metrics.items()
@@ -124,7 +124,7 @@ def metrics_table(entry: ReportEntry) -> DataTable:
 
 
 def ood_table(entries: Sequence[ReportEntry]) -> DataTable | None:
-    """How well unknown samples are told from test samples."""
+    """How well OOD samples are detected among test samples."""
     found = [(entry.name, name, each) for entry in entries for name, each in entry.evaluation.ood.items()]
     if not found:
         return None

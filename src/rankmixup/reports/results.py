@@ -30,7 +30,7 @@ BEGIN, END = "<!-- scorecard: begin -->", "<!-- scorecard: end -->"
 _OUTCOMES: dict[Outcome, str] = {
     "holds": "Hold",
     "does not hold": "Do not hold",
-    "cannot tell": "Cannot be told",
+    "cannot tell": "Inconclusive",
     "not run": "Not run at this scale",
 }
 
@@ -90,7 +90,7 @@ def _escape(text: str) -> str:
 
 
 def summary(card: Scorecard, page: str) -> str:
-    """One screen: what holds, what does not, and what cannot be told; `page` is where the rest is."""
+    """One screen: what holds, what does not, and what is inconclusive; `page` has the rest."""
     parts = [_escape(summary_line(card)), *_verdict_lines(card), "", f"Every cell with its interval, and every test: [{page}]({page})."]
     return "\n".join(parts)
 
@@ -145,7 +145,7 @@ def _html_page(card: Scorecard) -> str:
     ]
     return html.render_page(
         "scorecard.html.j2",
-        title=f"The paper again, at scale {card.scale}",
+        title=f"Reproducing the paper, at scale {card.scale}",
         summary=summary_line(card),
         claims=claims_table(card),
         claims_reading=CLAIMS_READING,

@@ -28,21 +28,21 @@ __all__ = [
 ]
 
 READING = (
-    "In percent. paper: as printed, in parentheses after temperature scaling. ours: mean over seeds; interval: 95 %, over seeds and test "
-    "samples; by chance: what calibrated models with the same confidences show on average. T by ECE: after the temperature, on a grid, "
-    "with the lowest ECE on validation, as in the paper's parentheses; T by NLL: after the likeliest one."
+    "In percent. paper: as printed, in parentheses after temperature scaling. ours: mean over seeds; interval: 95 % confidence interval, "
+    "over seeds and test samples; noise floor: the mean of calibrated models with the same confidences. T by ECE: with the temperature of "
+    "a grid that has the lowest ECE on validation data, as in the paper's parentheses; T by NLL: with the maximum likelihood temperature."
 )
 """How to read the tables of cells."""
 CLAIMS_READING = (
-    "its own cells: comparisons of printed numbers. parts: how many of the claim's comparisons come out as it says on our runs. p: that "
-    "chance bears all of them out as well (Student's test over paired seeds, Page's over ordered settings); Holm: corrected over the "
-    "claims that were tested. against: that chance goes against one of them as much, corrected. A verdict also asks for an exact "
-    "permutation p-value below 0.05, which pairs reach with five seeds and orders with three."
+    "its own cells: comparisons of printed numbers. parts: how many of the claim's comparisons agree with it on our runs. p: p-value of "
+    "all parts holding (Student's test over paired seeds, Page's test over ordered settings); Holm: corrected over the claims that were "
+    "tested. against: corrected p-value of one part being opposite. A verdict also needs an exact permutation p-value below 0.05, which is "
+    "possible from five seeds for pairs and from three for orders."
 )
 """How to read the table of claims."""
 PARTS_READING = (
     "effect: larger minus smaller, as the part has them, in percentage points (of a correlation: in hundredths) with its 95 % interval "
-    "over seeds; or the mean rank correlation with the order that the part names. Above 0 it comes out as the claim says. repetitions: "
+    "over seeds; or the mean rank correlation with the order that the part names. Above 0 it agrees with the claim. repetitions: "
     "pairs, or seeds with all their settings."
 )
 """How to read the table of parts."""
@@ -95,7 +95,7 @@ def experiment_tables(card: Scorecard, experiment: str) -> Iterator[DataTable]:
 def _column_table(card: Scorecard, experiment: str, scores: Sequence[Score]) -> DataTable:
     first = scores[0]
     instead = "" if card.scale == "paper" else f", at scale {card.scale} {first.stands_for_column}"
-    columns = ["row", "metric", "paper", "ours", "interval", "by chance", "T by ECE", "T by NLL", "seeds", "verdict"]
+    columns = ["row", "metric", "paper", "ours", "interval", "noise floor", "T by ECE", "T by NLL", "seeds", "verdict"]
     rows: list[list[Cell]] = []
     for score in scores:
         numbers = [_value(score.metric, score.after.get(objective)) for objective in ("ece-grid", "nll")]
@@ -104,7 +104,7 @@ def _column_table(card: Scorecard, experiment: str, scores: Sequence[Score]) -> 
         interval = shown_range(score.metric, score.ours)
         chance = shown(score.metric, score.ours.floor) if score.ours else ""
         ours = [_value(score.metric, score.ours), interval, chance]
-        rows.append([score.row_label, metric_named(score.metric).title, _paper(score), *ours, *numbers, count, _verdict(score)])
+        rows.append([score.row_label, metric_named(score.metric).title, _paper(score), *ours, *numbers, count, _shown(_verdict(score))])
     return DataTable(columns, rows, f"{experiment}, {card.titles[experiment]}: {first.column_label}{instead}")
 
 
@@ -126,6 +126,11 @@ def _verdict(score: Score) -> str:
     return f"{score.verdict} ({score.verdict_after})"
 
 
+def _shown(verdict: str) -> str:
+    """A verdict for people; files keep the other word."""
+    return verdict.replace("cannot tell", "inconclusive")
+
+
 def not_run(card: Scorecard, experiment: str) -> list[str]:
     """Labels of the columns of an experiment in which nothing has been run."""
     labels = dict.fromkeys(score.column_label for score in card.of(experiment))
@@ -138,7 +143,7 @@ def claims_table(card: Scorecard) -> DataTable:
     rows: list[list[Cell]] = []
     for claim in card.claims:
         p_values = [shown_p_value(p_value) for p_value in (claim.p_value, claim.p_holm, claim.p_against_holm)]
-        rows.append([claim.number, claim.sentence, claim.published, _parts(claim), *p_values, claim.outcome])
+        rows.append([claim.number, claim.sentence, claim.published, _parts(claim), *p_values, _shown(claim.outcome)])
     columns = ["claim", "what the paper says", "its own cells", "parts", "p", "Holm", "against", "on our runs"]
     return DataTable(columns, rows, "Claims of the paper")
 

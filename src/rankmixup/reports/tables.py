@@ -32,13 +32,13 @@ __all__ = [
 ]
 
 _READING = (
-    "interval: 95 % confidence. by chance: what 95 % of perfectly calibrated models with these very confidences "
-    "would show; p: how often one would show at least this value."
+    "interval: 95 % confidence interval. noise floor: the range in which 95 % of perfectly calibrated models with the same confidences "
+    "lie. p: the share of them with at least this value."
 )
 
 
 def shown(key: str, value: float | None, *, sign: bool = False) -> str:
-    """A metric's value as a table shows it: percent, but for NLL and Brier.
+    """A metric's value as a table shows it: in percent, except NLL and Brier.
 
     >>> shown("ece", 0.04750), shown("nll", 0.35827), shown("ece", None), shown("ece", 0.01, sign=True)
     ('4.75', '0.3583', '', '+1.00')
@@ -78,7 +78,7 @@ def shown_p_value(p_value: float | None) -> str:
 
 
 def evaluation_table(evaluation: Evaluation) -> RenderableType:
-    """Value, interval, chance and verdict of each metric; the same after calibration, and OOD detection, where there are any."""
+    """Value, interval, noise floor and verdict of each metric; the same after calibration, and OOD detection, if there are any."""
     stamp = ", protocol release (selected and fitted on test samples)" if evaluation.protocol == "release" else ""
     head = f"{evaluation.source}{stamp}: {evaluation.n:,} samples, {evaluation.num_classes} classes"
     parts: list[RenderableType] = [Text(head, style="bold"), _metrics_table(evaluation.metrics)]
@@ -87,7 +87,7 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
         parts += [Text(f"\n{_calibration_title(calibration)}", style="bold"), _metrics_table(calibration.metrics)]
     parts += [Text(f"\n{_READING}")]
     if calibration and calibration.same_data:
-        parts += [Text("Calibrated and evaluated on the same data: after calibration all is better than it would be on new data.")]
+        parts += [Text("Calibrated and evaluated on the same data: results after calibration are better than they would be on new data.")]
     if calibration and not calibration.converged:
         parts += [Text(f"The fit of {calibration.method} {calibration.verdict}.")]
     if evaluation.ood:
@@ -103,7 +103,7 @@ def _calibration_title(calibration: Calibration) -> str:
 
 
 def _metrics_table(metrics: Metrics) -> Table:
-    table = plain_table("metric", "value", "interval", "by chance", "p", "verdict")
+    table = plain_table("metric", "value", "interval", "noise floor", "p", "verdict")
     for key, estimate in metrics.items():
         if estimate is not None:
             value, *others = estimate_cells(key, estimate)
@@ -112,30 +112,30 @@ def _metrics_table(metrics: Metrics) -> Table:
 
 
 def ood_table(ood: Mapping[str, Detection]) -> RenderableType:
-    """How well each set of unknown samples is told from the test samples."""
+    """How well each set of OOD samples is detected among the test samples."""
     parts: list[RenderableType] = []
     for name, found in ood.items():
-        title = f"{name}: {found.n:,} unknown samples, told by {found.score}"
+        title = f"{name}: {found.n:,} OOD samples, detected by {found.score}"
         table = plain_table("metric", "value", "interval")
         for key, estimate in found.metrics.items():
             table.add_row(metric_named(key).title, shown(key, estimate.value), shown_range(key, estimate))
         parts += [Text(f"\n{title}", style="bold"), table]
         if shared := found.shared_classes:
-            parts += [Text(f"Not all unknown: the network was trained on classes of the same names, {', '.join(shared)}.")]
+            parts += [Text(f"Not all samples are OOD: the network was trained on classes with the same names: {', '.join(shared)}.")]
     parts += [Text(f"\nFPR at 95 %: {FPR95_RULE}.")]
     return Group(*parts)
 
 
 def comparison_table(report: Comparison) -> RenderableType:
-    """A table for each metric: value and interval of each model, and its difference to the baseline."""
+    """A table for each metric: value and interval of each model, and its difference from the baseline."""
     parts: list[RenderableType] = []
-    # Folders say nothing where the names below them differ.
+    # Folders are left out if file names are enough.
     names = {name: name.rstrip("/").rpartition("/")[2] for name in report.models}
     if len(set(names.values())) < len(names):
         names = {name: name for name in report.models}
     for key in dict.fromkeys((report.metric, "accuracy")):
         title = f"{titled(key)}: {report.n:,} samples, baseline {names[report.baseline]}"
-        table = plain_table("model", "value", "interval", "difference", "its interval", "p", "verdict")
+        table = plain_table("model", "value", "interval", "difference", "interval", "p", "verdict")
         for name, entries in report.models.items():
             estimate, difference = entries[key].estimate, entries[key].difference
             cells: list[RenderableType] = [Text(names[name], overflow="fold"), shown(key, estimate.value), shown_range(key, estimate)]
@@ -144,13 +144,13 @@ def comparison_table(report: Comparison) -> RenderableType:
                 cells += [shown_p_value(difference.p_holm), difference.verdict or ""]
             table.add_row(*cells)
         parts += [Text(title, style="bold"), table, Text()]
-    tests = "McNemar's test" if report.metric == "accuracy" else "paired bootstrap; of accuracy McNemar's test"
-    parts.append(Text(f"interval: 95 % confidence. p: of no difference ({tests}), corrected by Holm over all shown here."))
+    tests = "McNemar's test" if report.metric == "accuracy" else "paired bootstrap; McNemar's test for accuracy"
+    parts.append(Text(f"interval: 95 % confidence interval. p: of no difference ({tests}), with Holm's correction over both tables."))
     return Group(*parts)
 
 
 def plain_table(*headings: str) -> Table:
-    """An empty table in which numbers are never cut and words wrap."""
+    """An empty table that never cuts numbers and wraps words."""
     table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
     for heading in headings:
         wraps = heading in ("model", "run", "verdict")
@@ -165,12 +165,15 @@ def plain_table(*headings: str) -> Table:
 
 
 def runs_table(listed: "RunListing") -> RenderableType:
-    """A line for each run, and one for each folder that is none."""
+    """A line for each run, and one for each folder that is not a run."""
     table = plain_table("id", "run", "state", "epoch", "best", "last")
     for run in listed.runs:
         what = f"{run.method} on {run.data}, {run.model}, seed {run.seed}"
         table.add_row(run.id, Text(what), run.state, f"{run.epoch}/{run.epochs}", _epoch_cell(run.best), _epoch_cell(run.last))
-    parts: list[RenderableType] = [table, Text("best, last: accuracy and ECE of validation in the selected and the last epoch, %.")]
+    parts: list[RenderableType] = [
+        table,
+        Text("best, last: validation accuracy and ECE, in percent, of the selected and of the last epoch."),
+    ]
     if not listed.runs:
         parts = [Text("No runs.")]
     return Group(*parts, *(Text(f"broken: {one_line(reason)}") for reason in listed.broken.values()))
@@ -181,7 +184,7 @@ def _epoch_cell(epoch: "EpochSummary | None") -> str:
 
 
 def listing(kind: str, summaries: dict[str, str]) -> Table:
-    """Names with one line about each."""
+    """Names, each with its summary."""
     table = Table(title=kind, title_justify="left", show_header=False)
     table.add_column(no_wrap=True, style="bold")
     table.add_column()

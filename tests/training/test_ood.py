@@ -81,7 +81,7 @@ def test_the_command_prints_auroc_with_its_interval_and_flags_known_classes(stor
     out = " ".join(capsys.readouterr().out.split())
     assert "unknown: 3 OOD samples, detected by entropy" in out
     assert "AUROC" in out
-    assert "Not all samples are OOD: the network was trained on classes with the same names: green." in out
+    assert "Not all are OOD: the network was trained on classes of the same names: green." in out
     for command in ("ood", "evaluate"):
         assert main([command, *arguments, "--json"]) == 0
         found = json.loads(capsys.readouterr().out)["ood"]["unknown"]

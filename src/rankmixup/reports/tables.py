@@ -121,7 +121,7 @@ def ood_table(ood: Mapping[str, Detection]) -> RenderableType:
             table.add_row(metric_named(key).title, shown(key, estimate.value), shown_range(key, estimate))
         parts += [Text(f"\n{title}", style="bold"), table]
         if shared := found.shared_classes:
-            parts += [Text(f"Not all samples are OOD: the network was trained on classes with the same names: {', '.join(shared)}.")]
+            parts += [Text(f"Not all are OOD: the network was trained on classes of the same names: {', '.join(shared)}.")]
     parts += [Text(f"\nFPR at 95 %: {FPR95_RULE}.")]
     return Group(*parts)
 

@@ -1,5 +1,7 @@
 import json
+import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,3 +121,12 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
 def test_a_result_is_printed_as_it_stands(two):
     mine, _ = two
     assert mine.result().content == run_result(mine.run)
+
+
+def test_the_handle_reads_what_its_page_says(two):
+    mine, _ = two
+    page = (Path(__file__).parents[2] / "docs" / "watching.md").read_text()
+    (code,) = re.findall(r"```python\n(from rankmixup.runs import StoredRun.*?)```", page, re.S)
+    exec(code.replace("runs/<id>", str(mine.path)), {})
+    with pytest.raises(InvalidInput, match="there is no such file"):
+        mine.scores("ood-missing")

@@ -10,7 +10,6 @@ import inspect
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
@@ -65,8 +64,9 @@ _DESCRIPTION = """Train a network with a method.
 METHOD is a name from `rankmixup list methods`; `rankmixup train METHOD --help` shows its own options too, and those of the
 optimisation (--epochs, --batch-size, --lr, ...). --mixer NAME and --data NAME choose a mixer and a data set (`rankmixup list
 mixers`, `rankmixup list data`; folder:PATH and npz:PATH for your own), whose fields are then --mixer.FIELD and --data.FIELD;
---imbalance is short for --data.imbalance. What no flag says is the recipe of the data set: --show tells it. An interrupted run
-continues with the same command, or with `rankmixup train --resume RUN`, on whatever devices; a finished one is not trained again."""
+--imbalance is short for --data.imbalance. Values that no flag sets come from the recipe of the data set;
+--show lists them. An interrupted run continues with the same command, or with `rankmixup train --resume RUN`, on any devices; a
+finished one is not trained again."""
 
 
 def run(argv: list[str]) -> int:
@@ -102,9 +102,9 @@ def run(argv: list[str]) -> int:
 
 
 def _resumed(argv: list[str]) -> tuple["Run", Options]:
-    """The run of a directory, which flags may repeat (or find its data elsewhere) but not change."""
+    """The run of a directory; flags may repeat its values and find its data elsewhere, but change nothing."""
     from rankmixup.data import parse_source
-    from rankmixup.runs import Run, StoredRun
+    from rankmixup.runs import StoredRun
 
     path, rest = _take(argv, "--resume")
     assert path is not None
@@ -115,10 +115,8 @@ def _resumed(argv: list[str]) -> tuple["Run", Options]:
     data_name, rest = _take(rest, "--data")
     options = Options(model=run.model, seed=run.seed, selection=run.selection, runs=stored.path.parent)
     data = run.data if data_name is None else parse_source(data_name)
-    chosen = _parse(_with_mixer(run.method, mixer_name), data, run.optimisation, [_renamed(argument) for argument in rest], options)
-    options = chosen.options
+    asked, options = _parse(_with_mixer(run.method, mixer_name), data, run.optimisation, rest, options)
     require(options.runs == stored.path.parent, f"runs must be left out with --resume, got {options.runs}")
-    asked = Run(chosen.method, chosen.data, options.model, chosen.optimisation, options.seed, options.selection)
     if asked != run:
         stored.refuse_changes(asked)
     return asked, options
@@ -127,25 +125,21 @@ def _resumed(argv: list[str]) -> tuple["Run", Options]:
 def requested_run(argv: list[str]) -> tuple["Run", Options]:
     """The run that METHOD and its flags describe, and the flags that are no part of it."""
     from rankmixup.data import parse_source
-    from rankmixup.runs import Run, recipe_for
+    from rankmixup.runs import recipe_for
 
     key, *rest = argv
     require(not key.startswith("-"), f"METHOD must come first, as in 'rankmixup train rankmixup-mndcg {key} ...', got {key!r}")
     mixer_name, rest = _take(rest, "--mixer")
     data_name, rest = _take(rest, "--data")
-    rest = [_renamed(argument) for argument in rest]
 
-    def parsed(data: "DataSource") -> Any:
+    def parsed(data: "DataSource") -> tuple["Run", Options]:
         recipe = recipe_for(data)
         return _parse(_with_mixer(recipe.build_method(key), mixer_name), data, recipe.build_optimisation(), rest)
 
     data = parse_source(data_name or "digits")
-    chosen = parsed(data)
-    # The flags of a data set may ask for another recipe (a long tail has one of its own), so for other defaults.
-    if recipe_for(chosen.data) is not recipe_for(data):
-        chosen = parsed(chosen.data)
-    options = chosen.options
-    return Run(chosen.method, chosen.data, options.model, chosen.optimisation, options.seed, options.selection), options
+    asked, options = parsed(data)
+    # The flags of a data set may select another recipe (a long tail has one of its own), which has other defaults.
+    return (asked, options) if recipe_for(asked.data) is recipe_for(data) else parsed(asked.data)
 
 
 def _parse(
@@ -154,8 +148,10 @@ def _parse(
     optimisation: "Optimisation",
     argv: list[str],
     options: Options = Options(),  # noqa: B008 - frozen
-) -> Any:
-    """Options, method, data and optimisation from flags for every field of these very classes, with these objects as defaults."""
+) -> tuple["Run", Options]:
+    """The run and the options from flags for every field of these classes, with these objects as defaults."""
+    from rankmixup.runs import Run
+
     parts: dict[str, Any] = {"options": options, "optimisation": optimisation, "method": method, "data": data}
     fields = [
         (name, type(part) if name == "data" else Annotated[type(part), tyro.conf.arg(name="")], dataclasses.field(default=part))
@@ -165,8 +161,10 @@ def _parse(
     ]
     summary = inspect.getdoc(method) or ""
     command = dataclasses.make_dataclass("Train", fields)
-    given: Any = parse(command, argv, prog=f"rankmixup train {method.name}", description=f"{summary}\n\n{_DESCRIPTION}")
-    return SimpleNamespace(**(parts | vars(given)))
+    flags = [_renamed(argument) for argument in argv]
+    parts |= vars(parse(command, flags, prog=f"rankmixup train {method.name}", description=f"{summary}\n\n{_DESCRIPTION}"))
+    options = parts["options"]
+    return Run(parts["method"], parts["data"], options.model, parts["optimisation"], options.seed, options.selection), options
 
 
 def _show(run: "Run", argv: list[str], as_json: bool) -> None:
@@ -199,7 +197,7 @@ def _renamed(argument: str) -> str:
 
 
 def _with_mixer(method: "Method", name: str | None) -> "Method":
-    """The method with another mixer at that mixer's own defaults, but for how forwards are joined, which is the method's affair."""
+    """The method with another mixer at that mixer's own defaults, except for `forward` and `lam_mode`, which stay the method's."""
     from rankmixup.mixers import InputMixer, Mixer
 
     if name is None:

@@ -51,7 +51,7 @@ class ProgressWatcher(Watcher):
         self._print(f"warning: {message}")
 
     def start(self, run: Run, epochs_done: int, steps: int) -> None:
-        self._epochs, self._steps, self._figures = run.optimisation.epochs, steps, ""
+        self._epochs, self._steps, self._validation = run.optimisation.epochs, steps, ""
         self._begun: tuple[int, float] | None = None
         self._last_line = time.monotonic()
         resumed = f", resumed after epoch {epochs_done}" if epochs_done else ""
@@ -69,15 +69,15 @@ class ProgressWatcher(Watcher):
 
     def epoch(self, record: Mapping[str, Any]) -> None:
         epoch, val, tau = record["epoch"], record["val"], record["ranking"]["tau"]
-        self._figures = f"  val acc {100 * val['accuracy']:.1f} %  ECE {100 * val['ece']:.1f} %"
+        self._validation = f"  val acc {100 * val['accuracy']:.1f} %  ECE {100 * val['ece']:.1f} %"
         if tau is not None:
-            self._figures += f"  tau {tau:.2f}"
+            self._validation += f"  tau {tau:.2f}"
         terms = "  ".join(f"{name} {value:.3f}" for name, value in record["train"].items())
         is_due = epoch == self._epochs or epoch % max(1, self._epochs // _LINES) == 0
         self._show(epoch * self._steps, f"epoch {epoch}/{self._epochs}", terms, is_due=is_due)
 
     def _show(self, position: int, where: str, terms: str, *, is_due: bool) -> None:
-        text = f"{where}  {self._time_left(position)}{terms}{self._figures}"
+        text = f"{where}  {self._time_left(position)}{terms}{self._validation}"
         if self._bar is not None:
             self._bar.update(self._task, completed=position, description=text)
         elif is_due or time.monotonic() - self._last_line > _QUIET:

@@ -59,7 +59,7 @@ def inverted_interval(
     spread = noise.std(dim=0, correction=0)
     unit = spread**1.5
     size = gap.clamp(min=0) if signed else gap.abs()
-    sign = torch.where(gap < 0, -1.0, 1.0).double()
+    sign = torch.where(gap < 0, -1.0, 1.0).to(gap.dtype)
     moves = gap > 0 if signed else torch.ones_like(gap, dtype=torch.bool)
 
     def thresholded(shift: float) -> Tensor:
@@ -68,23 +68,42 @@ def inverted_interval(
     def even(errors: float) -> Tensor:
         return errors * spread if signed else errors * sign * spread
 
+    def at(path: Path, parameter: float) -> float:
+        return statistic(path(parameter)).item()
+
     if float(spread.sum()) == 0:
         return Inverted(observed, observed, observed, observed)
     lowest = -float((size / unit.clamp(min=1e-300)).max())
     # Ten standard errors above the observation nothing is accepted any more.
     highest = float((size.sum() + 10 * spread.norm()) / spread.norm())
     highest_shift = highest * float(spread.norm() / unit.sum())
-    upper = _last_accepted(thresholded, noise, statistic, observed, lowest, highest_shift)
-    least_favourable = _last_accepted(even, noise, statistic, observed, 0.0, highest * float(spread.norm() / spread.sum()))
+    upper = at(thresholded, _last_accepted(thresholded, noise, statistic, observed, lowest, highest_shift))
+    most = highest * float(spread.norm() / spread.sum())
+    least_favourable = at(even, _last_accepted(even, noise, statistic, observed, 0.0, most))
     # An interval that leaves out the value printed beside it would only puzzle; where that happens, it is chance and bias.
     upper = max(upper, min(least_favourable, 2 * floor.mean), observed)
-    centre = _last_accepted(thresholded, noise, statistic, observed, lowest, highest_shift, tail=0.5)
-    lower = 0.0 if floor.p_value >= _TAIL else _first_accepted(thresholded, noise, statistic, observed, lowest, highest_shift)
+    centre = at(thresholded, _last_accepted(thresholded, noise, statistic, observed, lowest, highest_shift, tail=0.5))
+    lower = 0.0
+    if floor.p_value < _TAIL:
+        lower = at(thresholded, _first_accepted(thresholded, noise, statistic, observed, lowest, highest_shift))
     return Inverted(observed, min(lower, observed), upper, centre)
 
 
-def scaled_interval(gap: Float[Tensor, " P"], noise: Float[Tensor, "R P"], statistic: Statistic, floor: NoiseFloor) -> Inverted:
-    """As `inverted_interval`, for gaps that are cumulative and so cannot shrink one by one: all are scaled by one factor."""
+def scaled_interval(
+    gap: Float[Tensor, " P"],
+    noise: Float[Tensor, "R P"],
+    statistic: Statistic,
+    floor: NoiseFloor,
+    *,
+    spread: float | None = None,
+    metric: Callable[[float], float] | None = None,
+) -> Inverted:
+    """As `inverted_interval`, for gaps that depend on each other and so cannot shrink one by one: all are scaled by one factor.
+
+    `spread` is the standard error of the statistic of large gaps, that of the largest gap unless given. `metric(factor)` is the
+    metric of a population with so scaled gaps, `statistic` of them unless given.
+    """
+    metric = metric or (lambda factor: statistic(factor * gap).item())
     observed = statistic(gap).item()
     if observed == 0:
         return Inverted(0.0, 0.0, floor.high, 0.0)
@@ -92,29 +111,29 @@ def scaled_interval(gap: Float[Tensor, " P"], noise: Float[Tensor, "R P"], stati
     def scaled(factor: float) -> Tensor:
         return factor * gap
 
-    spread = noise.std(dim=0, correction=0).max().item()
+    spread = noise.std(dim=0, correction=0).max().item() if spread is None else spread
     highest = 1 + 10 * spread / observed
-    upper = _last_accepted(scaled, noise, statistic, observed, 0.0, highest)
+    upper = metric(_last_accepted(scaled, noise, statistic, observed, 0.0, highest))
     # The least favourable population has no bias at all.
     upper = max(upper, observed, min(observed + 1.96 * spread, 2 * floor.mean))
-    centre = _last_accepted(scaled, noise, statistic, observed, 0.0, highest, tail=0.5)
-    lower = 0.0 if floor.p_value >= _TAIL else _first_accepted(scaled, noise, statistic, observed, 0.0, highest)
+    centre = metric(_last_accepted(scaled, noise, statistic, observed, 0.0, highest, tail=0.5))
+    lower = 0.0 if floor.p_value >= _TAIL else metric(_first_accepted(scaled, noise, statistic, observed, 0.0, highest))
     return Inverted(observed, min(lower, observed), upper, centre)
 
 
 def _last_accepted(path: Path, noise: Tensor, statistic: Statistic, observed: float, low: float, high: float, tail: float = _TAIL) -> float:
-    """The largest value on the path from which the observation is not too small; the path grows with its parameter."""
+    """The last population on the path from which the observation is not too small, by its parameter, with which gaps grow."""
     for _ in range(_STEPS):
         middle = (low + high) / 2
         share = (statistic(path(middle) + noise) <= observed).double().mean().item()
         low, high = (middle, high) if share >= tail else (low, middle)
-    return statistic(path(low)).item()
+    return low
 
 
 def _first_accepted(path: Path, noise: Tensor, statistic: Statistic, observed: float, low: float, high: float) -> float:
-    """The smallest value on the path from which the observation is not too large."""
+    """The first population on the path from which the observation is not too large, by its parameter."""
     for _ in range(_STEPS):
         middle = (low + high) / 2
         share = (statistic(path(middle) + noise) >= observed).double().mean().item()
         low, high = (low, middle) if share >= _TAIL else (middle, high)
-    return statistic(path(high)).item()
+    return high

@@ -30,6 +30,8 @@ from rankmixup.ops import as_tensor
 
 __all__ = ["Bootstrap", "Samples", "bootstrap", "ranked_values", "read_samples", "sorted_samples"]
 
+GRID_CELLS = 512
+"""Cells of confidence for replicates of smooth ECE."""
 _KS_POINTS = 512
 """Points at which the replicates of the cumulative gap are kept."""
 
@@ -74,6 +76,13 @@ class Samples:
         at = torch.linspace(0, ends - 1, min(_KS_POINTS, ends), dtype=torch.float64).round().long()
         at = at if ends == len(self) else self.last.nonzero().squeeze(1)[at]
         return plain_cuts(torch.cat([at, largest[None]]).unique() + 1)
+
+    @cached_property
+    def grid_cuts(self) -> Cuts:
+        """Cells of confidence so narrow that smooth ECE can be computed from the gaps between them."""
+        points = torch.arange(1, GRID_CELLS, dtype=torch.float64) / GRID_CELLS
+        inner = torch.searchsorted(self.confidence, points)
+        return plain_cuts(torch.cat([torch.zeros(1, dtype=torch.long), inner, torch.tensor([len(self)])]))
 
     def gaps(self, cuts: Cuts) -> Float[Tensor, " H"]:
         """Sum of the gaps between each cut and the next, over the number of samples."""
@@ -177,6 +186,7 @@ class Bootstrap:
     width: Float[Tensor, "R H"]
     mass: Float[Tensor, "R H"]
     cumulative: Float[Tensor, "R P"]
+    grid: Float[Tensor, "R G"]
     ranked: dict[str, Tensor]
 
 
@@ -205,7 +215,7 @@ class _Sums:
 
     def __init__(self, samples: Samples, replicates: int, ranked: bool):
         self.samples, self.ranked = samples, RankedSums(len(samples), replicates) if ranked else None
-        cuts = [samples.width, samples.mass, *([samples.ks_cuts] if ranked else [])]
+        cuts = [samples.width, samples.mass, *([samples.ks_cuts, samples.grid_cuts] if ranked else [])]
         self.sizes = [len(each.start) for each in cuts]
         self.cuts = Cuts(*(torch.cat(column) for column in zip(*cuts, strict=True)))
         self.gaps = torch.zeros(replicates, len(self.cuts.start), dtype=torch.float64)
@@ -231,10 +241,10 @@ class _Sums:
 
     def result(self) -> Bootstrap:
         size = len(self.samples)
-        width, mass, *cumulated = (self.gaps / size).split(self.sizes, dim=1)
+        width, mass, *others = (self.gaps / size).split(self.sizes, dim=1)
+        at_ks, grid = others or (width[:, :0], width[:, :1])
         means = {key: self.centre[key] + total / size for key, total in zip(self.samples.means, self.means.T, strict=True)}
-        at_ks = cumulated[0] if cumulated else width[:, :0]
-        return Bootstrap(means, width.diff(), mass.diff(), at_ks, {} if self.ranked is None else self.ranked.values())
+        return Bootstrap(means, width.diff(), mass.diff(), at_ks, grid.diff(), {} if self.ranked is None else self.ranked.values())
 
 
 def ranked_values(drawn: Float[Tensor, "r N"], samples: Samples) -> dict[str, Tensor]:

@@ -1,16 +1,21 @@
-"""Calibration errors as functions of the gaps of bins, for many replicates at once."""
+"""Calibration errors as functions of gaps, for many replicates at once, and their intervals by test inversion."""
+
+from math import pi, sqrt
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup.evaluation.intervals import Inverted, Statistic, inverted_interval
+from rankmixup.evaluation.intervals import Inverted, Statistic, inverted_interval, scaled_interval
 from rankmixup.evaluation.noise_floor import NoiseFloor, calibrated_gaps, noise_floor
 from rankmixup.evaluation.registry import METRICS
-from rankmixup.evaluation.replicates import Bootstrap, Samples, bootstrap
+from rankmixup.evaluation.replicates import GRID_CELLS, Bootstrap, Samples, bootstrap
 from rankmixup.evaluation.resampling import Cuts
 from rankmixup.evaluation.results import Estimate
+from rankmixup.metrics.rows import bin_edges, bin_index
+from rankmixup.metrics.smooth import smooth_from_grid
 
-__all__ = ["bin_statistics", "gap_draws", "gap_estimate", "gap_floor", "gap_interval"]
+__all__ = ["SignFlips", "bin_statistics", "gap_draws", "gap_estimate", "gap_floor", "gap_interval", "ks_interval", "smooth_interval"]
 
 
 def bin_statistics(samples: Samples) -> dict[str, Statistic]:
@@ -66,3 +71,73 @@ def gap_estimate(samples: Samples, key: str, value: float, replicates: int, rng:
 
 def _cuts(samples: Samples, key: str) -> Cuts:
     return samples.mass if METRICS[key].bins == "mass" else samples.width
+
+
+def ks_interval(samples: Samples, draws: Bootstrap, floor: NoiseFloor) -> Inverted:
+    """Interval of the KS error by test inversion."""
+    confidence, right = samples.before(samples.ks_cuts)
+    gap = (confidence - right) / len(samples)
+    return scaled_interval(gap, draws.cumulative - gap, lambda gap: gap.abs().amax(dim=-1), floor)
+
+
+def smooth_interval(samples: Samples, draws: Bootstrap, floor: NoiseFloor) -> Inverted:
+    """Interval of smooth ECE by test inversion.
+
+    Smooth ECE is at least s if and only if the residuals, smoothed with bandwidth s, have a norm of at least s. So replicates need not be
+    solved for their own bandwidth: smoothed with the observed one they are on the right side of it.
+    """
+    gap = samples.gaps(samples.grid_cuts)
+
+    def metric(factor: float) -> float:
+        middles = torch.stack([torch.zeros_like(gap), factor * gap], dim=1).flatten()  # the gap of a cell is put at its middle
+        return smooth_from_grid(torch.nn.functional.pad(middles, (0, 1)), 1).item()
+
+    kernel = _smoothing(max(metric(1.0), 1e-3))
+    smoothed, noise = gap @ kernel, (draws.grid - gap) @ kernel
+    spread = (noise * smoothed.sign()).mean(dim=1).std(correction=0).item()
+    return scaled_interval(smoothed, noise, lambda values: values.abs().mean(dim=-1), floor, spread=spread, metric=metric)
+
+
+def _smoothing(sigma: float) -> Float[Tensor, "G P"]:
+    """Density at the middle of each cell of what is put at another and spread by a Gaussian that is reflected at 0 and 1."""
+    middle = (torch.arange(GRID_CELLS, dtype=torch.float64) + 0.5) / GRID_CELLS
+    images = torch.cat([2 * turn + sign * middle for turn in range(-2, 3) for sign in (1, -1)]).view(10, -1)
+    scaled = (images.unsqueeze(-1) - middle) / sigma
+    return (-0.5 * scaled.square()).exp().sum(dim=0) / (sigma * sqrt(2 * pi))
+
+
+class SignFlips:
+    """Noise of the gaps of every class and bin, by the wild bootstrap: all residuals of a sample get the same random sign.
+
+    Unlike resampling it has the right noise also in cells of a single sample, of which many classes have many.
+    """
+
+    def __init__(self, classes: int, num_bins: int, replicates: int, rng: torch.Generator):
+        self.num_bins, self.rng = num_bins, rng
+        self.cells = torch.zeros(classes * num_bins, min(replicates, 200))
+
+    def add(self, probs: Float[Tensor, "n K"], target: Int[Tensor, " n"]) -> None:
+        """Add some samples."""
+        bins, classes = self.num_bins, probs.shape[1]
+        first = self.cells.view(classes, bins, -1)[:, 0]
+        for part, labels in zip(probs.split(2048), target.split(2048), strict=True):
+            signs = torch.empty(len(part), self.cells.shape[1]).bernoulli_(0.5, generator=self.rng).mul_(2).sub_(1)
+            right = part.gather(1, labels.unsqueeze(1)).squeeze(1)
+            self.cells.index_add_(0, labels * bins + bin_index(right, bins), signs, alpha=-1)
+            small = part.float()
+            if bins > 1:
+                # Few probabilities of a row lie above the first edge; only these are put into cells one by one.
+                flat = part.flatten()
+                above = (flat > bin_edges(bins, flat)[0]).nonzero().squeeze(1)
+                values = flat.index_select(0, above)
+                small.view(-1).index_fill_(0, above, 0.0)
+                place = above % classes * bins + bin_index(values, bins)
+                self.cells.index_add_(0, place, signs[above // classes] * values.float().unsqueeze(1))
+            first += small.T @ signs
+
+    def interval(self, gaps: Float[Tensor, "K H"], samples: int, floor: NoiseFloor) -> Inverted:
+        """Interval of the sum of classwise ECE by test inversion, from the sums of `Rows.class_gaps`."""
+        noise = self.cells / samples
+        some = noise.abs().amax(dim=1) > 0
+        gap = gaps.flatten()[some].float().cpu() / samples
+        return inverted_interval(gap, noise[some].T.contiguous(), lambda values: torch.linalg.vector_norm(values, ord=1, dim=-1), floor)

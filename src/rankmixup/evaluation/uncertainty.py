@@ -1,21 +1,24 @@
 """How far a metric can be believed: interval, noise floor, p-value and verdict for every metric of one set of scores."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from zlib import crc32
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from rankmixup import random
 from rankmixup.errors import require
 from rankmixup.evaluation.custom import custom_keys, custom_values, resampled_values
 from rankmixup.evaluation.error_floors import error_floors
-from rankmixup.evaluation.intervals import scaled_interval
+from rankmixup.evaluation.intervals import Inverted
 from rankmixup.evaluation.noise_floor import classwise_noise_floor, ece_noise_floor, noise_floor
 from rankmixup.evaluation.registry import METRICS, PASS_KEYS
 from rankmixup.evaluation.replicates import Bootstrap, Samples, bootstrap, read_samples, sorted_samples
 from rankmixup.evaluation.results import Estimate, NoiseFloor, percentiles, wilson_interval
 from rankmixup.evaluation.scores import Scores
-from rankmixup.evaluation.statistics import gap_interval
+from rankmixup.evaluation.statistics import SignFlips, gap_interval, ks_interval, smooth_interval
 from rankmixup.evaluation.suite import values_of
 from rankmixup.metrics.calibration import bin_top_label
 from rankmixup.metrics.inputs import checked_rows
@@ -24,6 +27,8 @@ __all__ = ["CALIBRATED", "MISCALIBRATED", "ece_uncertainty", "metric_uncertainty
 
 CALIBRATED = "not distinguishable from calibrated"
 MISCALIBRATED = "miscalibrated"
+_MOST_CELLS = 1 << 18
+"""Classes times bins up to which classwise ECE has an interval: the noise of all cells is held at once."""
 FEW = 30
 """A maximum that a bin of fewer samples decides is no evidence of calibration: that accuracy's standard error is up to 0.09."""
 
@@ -40,10 +45,9 @@ def metric_uncertainty(
     """Every metric that is defined, with what is known of its uncertainty.
 
     Accuracies have Wilson's intervals; NLL, Brier, AURC, E-AURC and AUROC have percentile bootstrap intervals. ECE, its L2 and
-    maximum norms, AECE, OE, UE and KS are biased upwards and have intervals by test inversion (see
-    `rankmixup.evaluation.intervals`); debiased ECE estimates what the L2 norm does and shares its interval. Smooth and classwise
-    ECE have a floor and a p-value but no interval; nor has anything but the accuracies and means where all predictions are right or
-    all wrong, since the bootstrap then sees no noise at all.
+    maximum norms, AECE, OE, UE, KS, smooth and classwise ECE are biased upwards and have intervals by test inversion (see
+    `rankmixup.evaluation.intervals`); debiased ECE estimates what the L2 norm does and shares its interval. Where all predictions are right
+    or all wrong, only the accuracies and means have an interval: the bootstrap then sees no noise at all.
     The roughest interval is that of the maximum: which bin holds it is itself uncertain. Where that bin holds fewer than `FEW` samples, the
     verdict is never "not distinguishable from calibrated" but "rests on a bin of 3 samples".
     An interval may reach down to 0 beside the verdict "miscalibrated": it cuts 2.5 % off each side, the test 5 % off one.
@@ -57,15 +61,34 @@ def metric_uncertainty(
     values = values_of(samples, class_gaps)
     (draws,) = bootstrap([samples], replicates, rng)
     floors = error_floors(samples, values, replicates, rng)
-    parts = (rows.probabilities.cpu() for rows in checked_rows(logits, target, from_logits=from_logits))
-    classwise = classwise_noise_floor(parts, len(samples), num_bins, replicates, rng)
-    for key, scale in (("classwise_ece", logits.shape[1]), ("classwise_ece_sum", 1)):
+    classes = logits.shape[1]
+    # The state of the generator seeds another one, so that what is drawn here moves none of the draws after it.
+    fits = classes * num_bins <= _MOST_CELLS and not samples.unanimous
+    signs = SignFlips(classes, num_bins, replicates, random.stream(crc32(rng.get_state().numpy().tobytes()), "signs")) if fits else None
+
+    def parts() -> Iterator[Tensor]:
+        for rows in checked_rows(logits, target, from_logits=from_logits):
+            probs = rows.probabilities.cpu()
+            if signs is not None:
+                signs.add(probs, rows.target.cpu())
+            yield probs
+
+    classwise = classwise_noise_floor(parts(), len(samples), num_bins, replicates, rng)
+    for key, scale in (("classwise_ece", classes), ("classwise_ece_sum", 1)):
         if (value := values[key]) is not None:
             floors[key] = noise_floor(classwise / scale, value)
     ends: dict[str, tuple[float | None, float | None]] = {key: _percentile_interval(draw) for key, draw in draws.means.items()}
     ends |= {key: wilson_interval(values[key] or 0.0, len(samples)) for key in draws.means if METRICS[key].interval == "wilson"}
     if not samples.unanimous:
-        ends |= {key: _percentile_interval(draw) for key, draw in draws.ranked.items()} | _error_intervals(samples, draws, floors, values)
+        inverted = _error_intervals(samples, draws, floors)
+        if signs is not None:
+            total = signs.interval(class_gaps[0], len(samples), floors["classwise_ece_sum"])
+            inverted |= {"classwise_ece_sum": total, "classwise_ece": Inverted(*(each / classes for each in total))}
+        ends |= {key: _percentile_interval(draw) for key, draw in draws.ranked.items()}
+        for key, interval in inverted.items():
+            # What was observed is within its interval; the two are summed in another order and may differ by a rounding error.
+            value = interval.value if values[key] is None else values[key] or 0.0
+            ends[key] = min(interval.low, value), max(min(interval.high, METRICS[key].most), value)
     for key in (key for key in custom if key not in columns):
         values[key] = custom[key].item()
         ends[key] = _percentile_interval(resampled_values(key, scores, replicates, rng)[0])
@@ -121,14 +144,9 @@ def _percentile_interval(values: Tensor) -> tuple[float | None, float | None]:
     return percentiles(values)
 
 
-def _error_intervals(
-    samples: Samples, draws: Bootstrap, floors: dict[str, NoiseFloor], values: dict[str, float | None]
-) -> dict[str, tuple[float | None, float | None]]:
+def _error_intervals(samples: Samples, draws: Bootstrap, floors: dict[str, NoiseFloor]) -> dict[str, Inverted]:
     found = {key: gap_interval(samples, key, draws, floors[key]) for key in PASS_KEYS if METRICS[key].bins}
     found["debiased_ece"] = found["ece_l2"]
-    confidence, right = samples.before(samples.ks_cuts)
-    gap = (confidence - right) / len(samples)
-    found["ks"] = scaled_interval(gap, draws.cumulative - gap, lambda gap: gap.abs().amax(dim=-1), floors["ks"]).at_most(1.0)
-    # What was observed is within its interval; the two are summed in another order and may differ by a rounding error.
-    observed = {key: interval.value if values[key] is None else values[key] or 0.0 for key, interval in found.items()}
-    return {key: (min(found[key].low, value), max(found[key].high, value)) for key, value in observed.items()}
+    found["ks"] = ks_interval(samples, draws, floors["ks"])
+    found["smooth_ece"] = smooth_interval(samples, draws, floors["smooth_ece"])
+    return found

@@ -22,7 +22,7 @@ def test_every_residual_of_a_sample_gets_the_same_sign(num_bins, rng):
     for row, label in enumerate(target.tolist()):
         for klass in range(4):
             place = bin_index(probs[row, klass : klass + 1], num_bins).item()
-            expected[klass, place] += (probs[row, klass] - (klass == label)) * signs[row]
+            expected[klass, place] += (probs[row, klass] - float(klass == label)) * signs[row]
     torch.testing.assert_close(flips.cells.view_as(expected).double(), expected, atol=1e-5, rtol=0)
 
 

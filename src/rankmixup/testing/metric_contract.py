@@ -1,5 +1,6 @@
-"""What every streaming metric promises, as a test class to inherit."""
+"""What every registered metric and every streaming metric promises, as test classes to inherit."""
 
+import contextlib
 import pickle
 import warnings
 from collections.abc import Callable
@@ -12,9 +13,70 @@ from torchmetrics import Metric
 
 from rankmixup import random
 from rankmixup.errors import InvalidInput
+from rankmixup.evaluation import METRICS, evaluate
+from rankmixup.testing.contracts import assert_no_global_randomness
 from rankmixup.testing.processes import two_processes
 
-__all__ = ["MetricContract"]
+__all__ = ["MetricContract", "RegisteredMetricContract"]
+
+
+class RegisteredMetricContract:
+    """Inherit from it, call the class `Test...` and give it the fixture `key`, of a metric in `METRICS`; pytest runs every test below."""
+
+    samples: ClassVar[int] = 120
+    classes: ClassVar[int] = 6
+
+    @pytest.fixture
+    def key(self) -> str:
+        """The key of the metric under test; override it."""
+        raise NotImplementedError("a contract of a registered metric needs a fixture `key`")
+
+    def make_data(self, seed: int = 0) -> tuple[Tensor, Tensor]:
+        """Logits in float64 and labels that are right often but not always."""
+        rng = random.stream(seed, "registered metric contract")
+        logits = 2 * torch.randn(self.samples, self.classes, generator=rng, dtype=torch.float64)
+        return logits, torch.multinomial(logits.softmax(dim=1), 1, generator=rng).squeeze(1)
+
+    def value(self, key: str, logits: Tensor, target: Tensor) -> Tensor:
+        """What the function returns, or its mean over the samples."""
+        metric = METRICS[key]
+        assert metric.function is not None
+        return torch.as_tensor(metric.function(logits if metric.needs == "logits" else logits.softmax(dim=1), target)).double().mean()
+
+    def test_an_evaluation_has_its_value_and_interval(self, key: str) -> None:
+        """The value is the function's, within its range, and the interval is around it."""
+        logits, target = self.make_data()
+        estimate = evaluate(logits, target, replicates=100).metrics[key]
+        assert estimate is not None
+        assert estimate.value == pytest.approx(self.value(key, logits, target).item(), abs=1e-9)
+        assert estimate.low is not None
+        assert estimate.high is not None
+        assert 0 <= estimate.low <= estimate.high <= METRICS[key].most
+        assert 0 <= estimate.value <= METRICS[key].most
+
+    def test_order_does_not_matter(self, key: str) -> None:
+        """The samples of a test set have no order."""
+        logits, target = self.make_data()
+        order = torch.randperm(self.samples, generator=random.stream(0, "order"))
+        assert_same(self.value(key, logits[order], target[order]), self.value(key, logits, target))
+
+    def test_leaves_inputs_and_global_generators_alone(self, key: str) -> None:
+        """And returns the same each time."""
+        logits, target = self.make_data()
+        assert_no_global_randomness(lambda: self.value(key, logits, target))
+        given = logits if METRICS[key].needs == "logits" else logits.softmax(dim=1)
+        before = given.clone(), target.clone()
+        METRICS[key].function(given, target)  # type: ignore[misc]
+        assert torch.equal(given, before[0])
+        assert torch.equal(target, before[1])
+
+    def test_few_and_equal_samples_are_within_range(self, key: str) -> None:
+        """One sample, samples of one class, all right and all wrong; a metric that is undefined there may refuse them."""
+        logits, target = self.make_data()
+        odd = [(logits[:1], target[:1]), (logits, 0 * target), (logits, logits.argmax(dim=1)), (logits, logits.argmin(dim=1))]
+        for data in odd:
+            with contextlib.suppress(InvalidInput):
+                assert 0 <= self.value(key, *data).item() <= METRICS[key].most
 
 
 class MetricContract:

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,11 @@ def test_the_data_set_keeps_the_contract(package: Path) -> None:
     assert run(package, "-c", listing).strip() == "Grey images of 8x8 pixels, with or without a bright spot"
 
 
-def test_the_data_set_is_trained_on(package: Path) -> None:
-    (command,) = blocks(PAGE, "bash")
-    result = json.loads(run(package, "-m", *shlex.split(command), "--json"))
-    assert result["state"] == "finished"
-    assert 0 <= result["metrics"]["test"]["accuracy"] <= 1
+def test_the_data_set_is_trained_on_as_a_file_and_as_a_package(package: Path) -> None:
+    as_a_file, as_a_package = blocks(PAGE, "bash")
+    found = json.loads(run(package, "-m", *shlex.split(as_a_package), "--json"))
+    assert found["state"] == "finished"
+    assert 0 <= found["metrics"]["test"]["accuracy"] <= 1
+    for info in package.glob("*.dist-info"):
+        shutil.rmtree(info)
+    assert json.loads(run(package, "-m", *shlex.split(as_a_file), "--json"))["id"] == found["id"]

@@ -176,7 +176,7 @@ def read_npz(path: Path, *required: str, optional: tuple[str, ...] = ()) -> dict
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
     """One array, for which no more memory is taken than the directory of the archive says."""
     where = f"{archive.filename} must be an npz file of plain arrays, {member.filename!r}"
-    # Of what numpy writes, zipfile unpacks no more than is asked for; of the other kinds it does.
+    # With numpy's kinds of compression, zipfile unpacks only as much as is asked for; with others it unpacks more.
     require(member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED), f"{where} is compressed in a way that numpy does not use")
     with archive.open(member) as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python's parser and numpy have remarks on odd headers

@@ -21,7 +21,7 @@ Sampling = Literal["shuffle", "class-balanced"]
 _TOGETHER = 4
 """Consecutive samples of one class under class-balanced sampling, as in the paper's release."""
 _PIXELS = 512 * 64 * 64
-"""What an evaluation batch may hold at most; also at most 512 images."""
+"""Most pixels of an evaluation batch, which also has at most 512 images."""
 
 
 def epoch_size(dataset: Dataset, sampling: Sampling = "shuffle") -> int:
@@ -74,7 +74,7 @@ def training_batches(
 ) -> Iterator[Batch]:
     """The batches of one epoch from step `start` on; each process takes every `world_size`-th sample of a batch.
 
-    Order and augmentation of a sample depend on seed and epoch alone. `workers` processes decode images that are files, by default one
+    Order and augmentation of a sample depend only on seed and epoch. `workers` processes decode images that are files, by default one
     for each processor core, at most 8; images in memory need none.
     """
     split, view = dataset.train, dataset.view

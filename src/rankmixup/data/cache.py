@@ -60,7 +60,7 @@ def digests(files: ImageFiles) -> list[str]:
 
 
 def _state(path: Path) -> list[int]:
-    """What changes with a file: time of its content, time of its entry, which nobody can set back, size, and inode."""
+    """What changes with a file: time of its content, time of its entry, which cannot be set back, size, and inode."""
     with readable(path):
         stat = path.stat()
     return [stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino]

@@ -41,7 +41,7 @@ def _hashes(images: Images) -> Iterator[str]:
 
 
 def overlap_sentence(shared: dict[str, list[int]] | None) -> str | None:
-    """A warning of what `shared_images` found, if it found any."""
+    """A warning about the images that `shared_images` found, if there are any."""
     found = []
     for pair, where in (shared or {}).items():
         one, other = pair.split("-")
@@ -63,7 +63,7 @@ def check_held_out(dataset: Dataset, protocol: Literal["paper", "release"]) -> N
 
 
 def shared_classes(known: Sequence[str], unknown: Sequence[str]) -> list[str]:
-    """Classes of both lists, whatever their case and separators.
+    """Classes that are in both lists, ignoring case and separators.
 
     >>> shared_classes(["cat", "Pickup Truck"], ["pickup_truck", "fox"])
     ['Pickup Truck']

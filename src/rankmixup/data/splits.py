@@ -1,4 +1,4 @@
-"""Which samples are in which split, held out or left out for a long tail: always the same ones, whatever the seed of a run."""
+"""Which samples are in which split, held out or left out for a long tail: always the same ones, for every seed."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -53,7 +53,7 @@ def normalise(images: UInt8[Tensor, "B C H W"], view: View) -> Float[Tensor, "B 
 
 @functools.lru_cache(maxsize=8)
 def _crops(view: View, height: int, width: int, device: torch.device) -> Int[Tensor, "D P"]:
-    """For each draw and pixel of the crop, which pixel of the image it is; the one behind the last where it is padding."""
+    """For each draw and pixel of the crop, which pixel of the image it is; one past the last where it is padding."""
     reach = view.padding if view.augment == "crop" else 0
     offsets = torch.arange(-reach, reach + 1)
     rows = offsets[:, None] + torch.arange(height)

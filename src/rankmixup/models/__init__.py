@@ -1,4 +1,4 @@
-"""Networks by name, each with named stages behind which manifold mixup can mix."""
+"""Networks by name, each with named stages after which manifold mixup can mix."""
 
 from rankmixup.models.mlp import MLP
 from rankmixup.models.registry import MODELS, build_model, leaves_variant_open, register, resolve_model

@@ -1,6 +1,8 @@
 """Files that are written whole or not at all, and read without executing anything."""
 
 import contextlib
+import functools
+import hashlib
 import io
 import json
 import math
@@ -11,7 +13,7 @@ import warnings
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,7 @@ from rankmixup.errors import InvalidInput, listed, one_line, require
 
 __all__ = [
     "append_line",
+    "file_hash",
     "parse_json",
     "read_json",
     "read_npz",
@@ -115,6 +118,12 @@ def readable(path: Path, kind: str = "a file", errors: type[Exception] | tuple[t
         raise
     except errors as error:
         raise InvalidInput(f"{path} must be {kind}, it cannot be read ({reason(error)})") from error
+
+
+def file_hash(path: Path, kind: Literal["sha256", "md5"] = "sha256") -> str:
+    """Hexadecimal hash of the content of a file."""
+    with readable(path), path.open("rb") as file:
+        return hashlib.file_digest(file, functools.partial(hashlib.new, kind, usedforsecurity=False)).hexdigest()
 
 
 def require_fits(path: Path, unpacked_bytes: int) -> None:

@@ -43,7 +43,7 @@ def hashed(monkeypatch):
         names.append(Path(file.name).name)
         return original(file, kind)
 
-    monkeypatch.setattr(module.hashlib, "file_digest", file_digest)
+    monkeypatch.setattr(hashlib, "file_digest", file_digest)
     return names
 
 

@@ -1,7 +1,6 @@
 """What is computed once and kept: hashes of files, and decoded images, beside the data or in the user's cache folder."""
 
 import contextlib
-import hashlib
 import json
 import os
 import tempfile
@@ -21,7 +20,7 @@ from rankmixup.data.base import ImageFiles
 from rankmixup.data.images import BadImage, decode_each, fitted
 from rankmixup.data.progress import progress
 from rankmixup.errors import InvalidInput
-from rankmixup.files import read_json, readable, replacing, write_atomic
+from rankmixup.files import file_hash, read_json, readable, replacing, write_atomic
 
 __all__ = ["digests", "fingerprint_of", "memory_mapped", "undecodable"]
 
@@ -41,14 +40,14 @@ def digests(files: ImageFiles) -> list[str]:
     not read again. The hash of a file that had just changed is not kept, since its times would not show another change.
     """
     cache = f"digests-{content_hash(str(files.folder.resolve()))[:16]}.json"
-    known, now = _kept(cache) or {}, time.time_ns()
+    entries, now = _kept(cache) or {}, time.time_ns()
+    known = {name: entry for name, entry in entries.items() if isinstance(entry, list) and entry and isinstance(entry[-1], str)}
     states = {name: _state(files.folder / name) for name in files.names}
-    changed = [name for name, state in states.items() if not _is_current(known.get(name), state)]
+    changed = [name for name, state in states.items() if known.get(name, [])[:-1] != state]
     with ThreadPoolExecutor(os.cpu_count()) as pool, progress(f"hashing {files.folder.name}", len(changed)) as advance:
 
         def sha256(name: str) -> str:
-            with readable(files.folder / name), (files.folder / name).open("rb") as file:
-                value = hashlib.file_digest(file, "sha256").hexdigest()
+            value = file_hash(files.folder / name)
             advance(1)
             return value
 
@@ -64,11 +63,6 @@ def _state(path: Path) -> list[int]:
     with readable(path):
         stat = path.stat()
     return [stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino]
-
-
-def _is_current(entry: Any, state: list[int]) -> bool:
-    """Whether `entry` of the cache is valid and describes a file in this state."""
-    return isinstance(entry, list) and entry[:-1] == state and isinstance(entry[-1], str)
 
 
 def undecodable(files: ImageFiles) -> dict[str, str]:

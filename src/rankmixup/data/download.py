@@ -2,7 +2,6 @@
 
 import contextlib
 import gzip
-import hashlib
 import http
 import http.client
 import os
@@ -19,7 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from rankmixup.data.progress import progress
 from rankmixup.errors import InvalidInput, WorkFailed, require
-from rankmixup.files import readable
+from rankmixup.files import file_hash, readable
 
 __all__ = ["Remote", "fetch", "fetch_archive", "require_present", "verify"]
 
@@ -49,7 +48,7 @@ def verify(path: Path, md5: str, data_name: str) -> None:
     """Raise unless `path` is there and has the published content."""
     require_present(path, data_name)
     require(path.is_file(), f"{path} must be a file")
-    found = _md5(path)
+    found = file_hash(path, "md5")
     require(found == md5, f"{path} must have the md5 sum {md5}, got {found}: it is damaged; remove it and fetch it with --download")
 
 
@@ -62,7 +61,7 @@ def fetch(remote: Remote, folder: Path) -> Path:
     part = path.with_name(f"{path.name}.part")
     with _writable(folder):
         _transfer(remote, part)
-        found = _md5(part)
+        found = file_hash(part, "md5")
         if found != remote.md5:
             part.unlink()
             raise WorkFailed(f"{remote.url} must have the md5 sum {remote.md5}, got {found}; what came was removed, try again")
@@ -151,8 +150,3 @@ def _writable(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InvalidInput(f"data root {folder} must be a folder that can be written to, for a download ({error})") from error
-
-
-def _md5(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

@@ -1,6 +1,5 @@
 """Data sets of a user's own, folder:PATH and npz:PATH: identified by their content, not by their path."""
 
-import hashlib
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from rankmixup.data.imagenet import MEAN, STD
 from rankmixup.data.images import check_class_names, decode_all, first_size, list_classes, list_images
 from rankmixup.data.splits import complete_splits
 from rankmixup.errors import listed, one_line, require
-from rankmixup.files import read_npz
+from rankmixup.files import file_hash, read_npz
 
 __all__ = ["Folder", "Npz", "OwnData"]
 
@@ -164,12 +163,12 @@ class Npz(OwnData):
 
     def probe(self, path: Path) -> tuple[str, int]:
         images = next(iter(_images(path).values()))
-        return _sha256(path), images.shape[-1]
+        return file_hash(path), images.shape[-1]
 
     def read(self, root: Path) -> Dataset:
         path = Path(self.path)
         images = _images(path)
-        self.check_unchanged(_sha256(path))
+        self.check_unchanged(file_hash(path))
         x = torch.cat(list(images.values()))
         y = torch.cat([_labels(path, name, len(part), len(x)) for name, part in images.items()])
         require(self.image_size == x.shape[-1], f"image_size must be that of {path}'s images, {x.shape[-1]}, got {self.image_size}")
@@ -238,8 +237,3 @@ def _moments(x: Images) -> Moments:
     # Images of one colour have nothing to scale.
     std = torch.where(std > 0, std, 1.0)
     return tuple(mean.tolist()), tuple(std.tolist())
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

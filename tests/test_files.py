@@ -43,7 +43,7 @@ def test_probabilities_of_zero_have_finite_logits():
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"logits": LOGITS}, "must hold an array 'labels', it holds 'logits'"),
+        ({"logits": LOGITS}, "must hold an array 'labels', it holds only 'logits'"),
         ({"labels": LABELS}, "must hold one array named 'logits' or 'probs', got neither"),
         ({"labels": LABELS, "logits": LOGITS, "probs": LOGITS}, "got logits and probs"),
         ({"labels": LABELS.astype(float), "logits": LOGITS}, "labels must hold class indices, got dtype torch.float64"),

@@ -46,6 +46,17 @@ def test_every_dotted_name_in_a_document_exists(page):
         assert found is not None, name
 
 
+def test_the_files_that_contributing_names_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    files = {name for name in re.findall(r"`([\w/]+(?:\.py|\.toml|/))`", text) if not re.search("NAME|KEY", name)}
+    assert len(files) > 15
+    for name in files:
+        assert (ROOT / name).exists() or (ROOT / "src" / "rankmixup" / name).exists(), name
+    layers = re.findall(r"^\| (`.*?) \|", text.partition("## Layers")[2].partition("## ")[0], flags=re.MULTILINE)
+    named = {name for line in layers for name in re.findall(r"`(\w+)`", line)} | {"functional"}
+    assert named == {module.name for module in pkgutil.iter_modules(rankmixup.__path__)} - {"__main__"}
+
+
 def test_every_method_mixer_and_function_has_its_row_in_the_paper_document():
     from rankmixup.methods import Method
     from rankmixup.mixers import Mixer

@@ -4,16 +4,19 @@ Shapes and types are always checked. Values are read only on the CPU, unless a f
 make every step wait.
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require, require_choice, shown
 
 __all__ = [
+    "ArrayLike",
     "Reduction",
     "as_tensor",
     "check_batch",
@@ -32,6 +35,8 @@ __all__ = [
     "upcast",
 ]
 
+ArrayLike = Tensor | NDArray[Any] | Sequence[Any]
+"""What every public function takes in place of a tensor."""
 Reduction = Literal["mean", "sum", "none"]
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)

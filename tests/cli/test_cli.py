@@ -103,7 +103,7 @@ def test_evaluate_calibrates_with(name, test_and_val, capsys):
     assert calibration["metrics"]["ece"]["low"] is not None
 
 
-@pytest.mark.parametrize(("name", "objective"), [("histogram", "nll"), ("temperature", "ece-grid")])
+@pytest.mark.parametrize(("name", "objective"), [("histogram", "bin accuracy"), ("temperature", "ece-grid")])
 def test_the_number_of_bins_reaches_the_calibrator(name, objective, test_and_val, capsys):
     test, val = map(str, test_and_val)
     flags = ["--calibrate-on", val, "--calibrate-with", name, "--objective", objective, "--num-bins"]
@@ -295,6 +295,14 @@ def test_options_that_would_do_nothing_are_refused(scores, tmp_path, capsys):
     assert "must go with --calibrate-on" in fails(
         capsys, "report", str(scores), "--calibrate-with", "vector", "-o", str(tmp_path / "a.html")
     )
+
+
+def test_a_calibrator_or_objective_that_does_not_exist_is_refused(test_and_val, capsys):
+    test, val = map(str, test_and_val)
+    said = fails(capsys, "evaluate", test, "--calibrate-on", val, "--calibrate-with", "temprature")
+    assert "unknown calibrator 'temprature'; did you mean 'temperature'" in said
+    said = fails(capsys, "evaluate", test, "--calibrate-on", val, "--calibrate-with", "vector", "--objective", "ece-grid")
+    assert "objective of VectorScaling must be 'nll', got 'ece-grid'" in said
 
 
 def test_a_truncated_file_is_refused(scores, capsys):

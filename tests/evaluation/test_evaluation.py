@@ -76,7 +76,7 @@ def test_the_objective_is_the_temperatures_alone(rng):
     logits, labels = overconfident(rng)
     report = rm.evaluate(logits, labels, calibrate_on=(logits, labels), objective="ece-grid", **FEW)
     assert report.calibration.objective == "ece-grid"
-    with pytest.raises(InvalidInput, match="objective must be 'nll' for any calibrator but temperature, got 'ece-grid' for 'vector'"):
+    with pytest.raises(InvalidInput, match="objective of VectorScaling must be 'nll', got 'ece-grid'"):
         rm.evaluate(logits, labels, calibrate_on=(logits, labels), objective="ece-grid", calibrate_with="vector", **FEW)
     with pytest.raises(InvalidInput, match="did you mean 'isotonic'"):
         rm.evaluate(logits, labels, calibrate_on=(logits, labels), calibrate_with="isotonik", **FEW)

@@ -121,7 +121,7 @@ def test_bad_input(rng):
         metric_uncertainty(probs, target, replicates=0, rng=rng, from_logits=False)
     with pytest.raises(InvalidInput, match="num_bins must be at least 1, got 0"):
         metric_uncertainty(probs, target, num_bins=0, rng=rng, from_logits=False)
-    with pytest.raises(InvalidInput, match=r"labels must lie in 0\.\.1, got 7"):
+    with pytest.raises(InvalidInput, match=r"target must lie in 0\.\.1, got 7"):
         metric_uncertainty(probs, torch.tensor([0, 7]), rng=rng, from_logits=False)
     with pytest.raises(InvalidInput, match="probs must be finite"):
         metric_uncertainty(probs * torch.nan, target, rng=rng, from_logits=False)

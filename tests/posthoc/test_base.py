@@ -188,7 +188,7 @@ def test_bad_input_is_one_sentence(name, rng):
         (nan, target, "finite"),
         (infinite, target, "finite"),
         (huge, target, "at most 1e"),
-        (logits, target + 3, "labels must lie in"),
+        (logits, target + 3, "target must lie in"),
         (logits[:0], target[:0], "at least one sample"),
         (logits.softmax(1), target, "must not be probabilities"),
     ):

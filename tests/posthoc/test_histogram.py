@@ -35,7 +35,7 @@ def test_value_by_hand():
 @pytest.mark.parametrize(("samples", "num_bins"), [(200, 15), (7, 15), (100, 1), (31, 4)])
 def test_agrees_with_a_loop(rng, samples, num_bins):
     logits, target = overconfident(rng, samples)
-    probs = HistogramBinning(num_bins).fit(logits, target).predict_proba(logits)
+    probs = HistogramBinning(num_bins=num_bins).fit(logits, target).predict_proba(logits)
     expected = oracle.histogram_confidences(logits.numpy(), target.numpy(), num_bins)
     np.testing.assert_allclose(probs.amax(1).numpy(), expected, atol=1e-9)
 
@@ -76,4 +76,4 @@ def test_a_known_distortion_is_undone(rng):
 
 def test_bad_number_of_bins():
     with pytest.raises(InvalidInput, match="num_bins must be at least 1, got 0"):
-        HistogramBinning(0)
+        HistogramBinning(num_bins=0)

@@ -80,8 +80,8 @@ class Calibration(Metrics):
 
     calibrate_with: str = "temperature"
     """Calibration method: a name from `rankmixup list calibrators`."""
-    objective: Literal["nll", "ece-grid"] = "nll"
-    """How a temperature is fitted: by maximum likelihood, or by the paper's grid search for the lowest ECE."""
+    objective: Annotated[str | None, tyro.conf.arg(metavar="{nll,ece-grid}", help_behavior_hint="(optional)")] = None
+    """What the calibrator minimises: for a temperature the NLL (default), or, by the paper's grid search, the ECE."""
 
     def check(self, *files: Path | str | None) -> None:
         """As for `Metrics`."""
@@ -92,7 +92,7 @@ class Calibration(Metrics):
 
     def check_held_out(self, given: bool) -> None:
         """Refuse a choice of calibration if there is nothing to calibrate on."""
-        chosen = self.calibrate_with != "temperature" or self.objective != "nll"
+        chosen = self.calibrate_with != "temperature" or self.objective is not None
         require(given or not chosen, "--calibrate-with and --objective must go with --calibrate-on or a run, got neither")
 
 

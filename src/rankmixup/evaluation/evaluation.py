@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rankmixup import random
 from rankmixup.errors import require, require_whole, shown
-from rankmixup.evaluation.calibrate import Objective, fit_calibrator
+from rankmixup.evaluation.calibrate import fit_calibrator
 from rankmixup.evaluation.detection import detect_all
 from rankmixup.evaluation.registry import METRICS
 from rankmixup.evaluation.resampling import check_replicates
@@ -32,7 +32,7 @@ def evaluate(
     target: Array,
     *,
     calibrate_on: tuple[Array, Array] | None = None,
-    objective: Objective = "nll",
+    objective: str | None = None,
     num_bins: int = 15,
     from_logits: bool = True,
     calibrate_with: str = "temperature",
@@ -45,7 +45,8 @@ def evaluate(
     """Metrics of test scores with intervals and noise floors, and of the same scores after calibration on `calibrate_on=(logits, labels)`.
 
     Tensors or numpy arrays; with `from_logits=False` all of them are probabilities. `ood` names scores of out-of-distribution samples
-    to be told from the test samples by `score`. `num_bins`, 1 to 1,000, are the bins of ECE and its kin, and of histogram binning.
+    to be told from the test samples by `score`. `num_bins`, 1 to 1,000, are the bins of ECE and of other binned metrics, and of histogram
+    binning. `objective` is what the calibrator minimises, by default the first of its `objectives`.
 
     >>> import torch
     >>> report = evaluate(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
@@ -88,7 +89,7 @@ def evaluate_scores(
     source: str = "scores",
     fitted_on: str = "calibrate_on",
     calibrate_with: str = "temperature",
-    objective: Objective = "nll",
+    objective: str | None = None,
     ood: Mapping[str, Scores] | None = None,
     score: OODKind = "entropy",
     num_bins: int = 15,

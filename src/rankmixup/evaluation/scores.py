@@ -29,7 +29,7 @@ class Scores:
     class_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        check_scores(self.scores, self.labels, from_logits=self.from_logits)
+        check_scores(self.scores, self.labels, from_logits=self.from_logits, target_name="labels")
         if self.class_names is not None:
             names, classes = len(self.class_names), self.scores.shape[1]
             require(names == classes, f"class_names must name each of {classes} classes, got {names} names")

@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require, require_flag
-from rankmixup.metrics.rows import Rows
-from rankmixup.ops import as_tensor, check_floats, check_same_device, class_indices
+from rankmixup.metrics.rows import Rows, row_slices
+from rankmixup.ops import ArrayLike, as_tensor, check_floats, check_same_device, class_indices
 
 __all__ = ["check_scores", "checked_rows", "over_rows", "ranked_label", "top_label"]
 
@@ -23,28 +23,27 @@ _CHUNK = 1 << 18
 """Scores in one chunk: small enough to stay in cache while it is checked and used, large enough to hide Python."""
 
 
-def checked_rows(scores: Tensor, target: Tensor, *, from_logits: bool) -> Iterator[Rows]:
+def checked_rows(scores: ArrayLike, target: ArrayLike, *, from_logits: bool, target_name: str = "target") -> Iterator[Rows]:
     """Chunks of rows in order; each is checked just before, while it is read into the cache anyway.
 
     Refuses, in one sentence, scores and labels from which no right number can be computed. What all rows together may not be is
     known when the last one has been read.
     """
-    scores, target = _check_shapes(scores, target, from_logits)
+    scores, target = _check_shapes(scores, target, from_logits, target_name)
     scores, target = scores.detach(), target.detach().long()
-    size = max(1, _CHUNK // scores.shape[1])
     look_like_probs = True
-    for start in range(0, len(scores), size):
-        part = scores[start : start + size]
+    for place in row_slices(scores, _CHUNK):
+        part = scores[place]
         part = part.to(torch.promote_types(part.dtype, torch.float32)).contiguous()  # half precision is slow, transposed scores slower
-        look_like_probs = _check_part(part, start, from_logits) and look_like_probs
-        yield Rows(part, target[start : start + size], from_logits)
+        look_like_probs = _check_part(part, place.start, from_logits) and look_like_probs
+        yield Rows(part, target[place], from_logits)
     if from_logits and look_like_probs:
         # Rows of a single 1 among zeros are as likely logits written by hand.
         one_hot = bool(((scores == 0) | (scores == 1)).all())
         require(one_hot, "logits must not be probabilities, but every row lies in [0, 1] and sums to 1; pass from_logits=False if they are")
 
 
-def over_rows(figures: Callable[[Rows], T], scores: Tensor, target: Tensor, *, from_logits: bool) -> list[T]:
+def over_rows(figures: Callable[[Rows], T], scores: ArrayLike, target: ArrayLike, *, from_logits: bool) -> list[T]:
     """What `figures` makes of each chunk of `checked_rows`."""
     return [figures(rows) for rows in checked_rows(scores, target, from_logits=from_logits)]
 
@@ -62,12 +61,13 @@ def _check_part(part: Tensor, start: int, from_logits: bool) -> bool:
     return probs
 
 
-def check_scores(scores: Tensor, target: Tensor, *, from_logits: bool) -> None:
+def check_scores(scores: ArrayLike, target: ArrayLike, *, from_logits: bool = True, target_name: str = "target") -> None:
     """Refuse, in one sentence, scores and labels from which no right number can be computed."""
-    over_rows(lambda _: None, scores, target, from_logits=from_logits)
+    for _ in checked_rows(scores, target, from_logits=from_logits, target_name=target_name):
+        pass
 
 
-def _check_shapes(scores: Any, target: Any, from_logits: bool) -> tuple[Tensor, Tensor]:
+def _check_shapes(scores: Any, target: Any, from_logits: bool, target_name: str) -> tuple[Tensor, Tensor]:
     """Tensors of scores `[N, K]` and of class indices `[N]`, made of tensors, arrays or lists; whatever is something else is refused."""
     require_flag("from_logits", from_logits)
     kind = "logits" if from_logits else "probs"
@@ -75,8 +75,8 @@ def _check_shapes(scores: Any, target: Any, from_logits: bool) -> tuple[Tensor, 
     require(scores.ndim == 2, f"{kind} must have shape [N, K], got {list(scores.shape)}")
     samples, classes = scores.shape
     require(samples > 0 and classes > 0, f"{kind} must hold at least one sample and one class, got shape {list(scores.shape)}")
-    target = class_indices("labels", as_tensor("labels", target), samples, classes, wait=True)
-    check_same_device("labels", target, scores)
+    target = class_indices(target_name, as_tensor(target_name, target), samples, classes, wait=True)
+    check_same_device(target_name, target, scores)
     return scores, target
 
 

@@ -8,10 +8,16 @@ from torch import Tensor
 
 from rankmixup.errors import require_whole
 
-__all__ = ["MOST_BINS", "Rows", "bin_edges", "bin_index", "check_num_bins"]
+__all__ = ["MOST_BINS", "Rows", "bin_edges", "bin_index", "check_num_bins", "row_slices"]
 
 MOST_BINS = 1000
 """More bins than this hold no samples worth the name, and with many classes fill the memory."""
+
+
+def row_slices(scores: Float[Tensor, "N K"], numbers: int) -> list[slice]:
+    """Consecutive rows that hold at most `numbers` numbers, or one row."""
+    size = max(1, numbers // scores.shape[1])
+    return [slice(start, start + size) for start in range(0, len(scores), size)]
 
 
 def check_num_bins(num_bins: int) -> None:

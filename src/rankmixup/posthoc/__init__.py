@@ -1,6 +1,6 @@
 """Calibrators fitted after training, on held-out logits."""
 
-from rankmixup.posthoc.base import CALIBRATORS, CalibrationModule, Calibrator, FitReport
+from rankmixup.posthoc.base import CALIBRATORS, CalibrationModule, Calibrator, FitReport, Fitted, register_calibrator
 from rankmixup.posthoc.ensemble import EnsembleTemperatureScaling
 from rankmixup.posthoc.histogram import HistogramBinning
 from rankmixup.posthoc.isotonic import IsotonicCalibration
@@ -13,8 +13,10 @@ __all__ = [
     "Calibrator",
     "EnsembleTemperatureScaling",
     "FitReport",
+    "Fitted",
     "HistogramBinning",
     "IsotonicCalibration",
     "TemperatureScaling",
     "VectorScaling",
+    "register_calibrator",
 ]

@@ -6,20 +6,21 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import InvalidInput, require, require_choice
 from rankmixup.metrics.calibration import bin_top_label, check_num_bins
 from rankmixup.metrics.inputs import check_scores
-from rankmixup.ops import as_tensor, check_floats, upcast
+from rankmixup.metrics.rows import row_slices
+from rankmixup.ops import ArrayLike, as_tensor, check_floats, upcast
 from rankmixup.registry import Registry
 
-__all__ = ["CALIBRATORS", "CalibrationModule", "Calibrator", "FitReport", "Fitted", "over_rows"]
+__all__ = ["CALIBRATORS", "CalibrationModule", "Calibrator", "FitReport", "Fitted", "over_rows", "register_calibrator"]
 
 C = TypeVar("C", bound="Calibrator")
 Result = TypeVar("Result")
@@ -68,7 +69,7 @@ class FitReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
-        return {field.name: getattr(self, field.name) for field in fields(self)} | {"verdict": self.verdict}
+        return asdict(self) | {"verdict": self.verdict}
 
 
 class CalibrationModule(nn.Module):
@@ -110,60 +111,78 @@ class Fitted(NamedTuple):
     note: str = ""
 
 
+@dataclass
 class Calibrator(ABC):
-    """Fitted on held-out logits and labels, it turns other logits of the same model into calibrated ones."""
+    """Fitted on held-out logits and labels, it turns other logits of the same model into calibrated ones.
 
-    name: ClassVar[str]
+    A subclass implements `_fit` and is registered with `register_calibrator`; its own options are fields of a dataclass.
+    """
+
+    objective: str | None = None
+    """What the fit minimises, one of `objectives`; the first of them if None."""
     num_bins: int = 15
     """Bins of the ECE in the report, 1 to 1,000; of histogram binning also its own."""
-    report_: FitReport
-    _module: CalibrationModule | None = None
-    _classes: int
-    _fingerprint: str
+    report_: FitReport = field(init=False, repr=False, compare=False)
+    _module: CalibrationModule | None = field(init=False, repr=False, compare=False, default=None)
+    _classes: int = field(init=False, repr=False, compare=False)
+    _fingerprint: str = field(init=False, repr=False, compare=False)
+
+    name: ClassVar[str]
+    objectives: ClassVar[tuple[str, ...]] = ("nll",)
+    keeps_predictions: ClassVar[bool] = False
+    """Whether the predicted class of a sample never changes."""
+
+    def __post_init__(self) -> None:
+        self.objective = self.objectives[0] if self.objective is None else self.objective
+        require_choice(f"objective of {type(self).__name__}", self.objective, self.objectives)
+        check_num_bins(self.num_bins)
 
     @abstractmethod
     def _fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Fitted:
-        """Find the parameters from checked logits on the CPU."""
+        """Find the parameters from checked logits of any precision on the CPU."""
 
-    @property
-    def _objective(self) -> str:
-        return "nll"
+    def fit(self: C, logits: ArrayLike, target: ArrayLike, *, split: str = "", warn: bool = True) -> C:
+        """Fit to held-out data.
 
-    def fit(self: C, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, split: str = "") -> C:
-        """Fit; `split` names the data for the report, which is in `report_`."""
+        Args:
+            logits: Logits `[N, K]` of the model, as a tensor, an array or a list.
+            target: The right class of each sample, `[N]`.
+            split: Name of the data, for the report.
+            warn: Whether to warn of a fit that did not converge or makes things worse. The report says so in any case.
+
+        Returns:
+            The calibrator itself; what the fit did is in `report_`.
+        """
         check_num_bins(self.num_bins)
-        logits, target = as_tensor("logits", logits), as_tensor("labels", target)
-        check_scores(logits, target, from_logits=True)
+        logits, target = as_tensor("logits", logits), as_tensor("target", target)
+        check_scores(logits, target)
         _check_size(logits)
         logits, target = logits.detach().cpu(), target.detach().cpu().long()
         fitted = self._fit(logits, target)
-        before, after = (_figures(module, logits, target, self.num_bins) for module in (nn.Identity(), fitted.module))
+        before, after = (_nll_and_ece(module, logits, target, self.num_bins) for module in (nn.Identity(), fitted.module))
         self._module, self._classes, self._fingerprint = fitted.module, logits.shape[1], _fingerprint(logits)
-        self.report_ = FitReport(
-            self.name, self._objective, fitted.parameters, fitted.converged, len(target), split, before, after, fitted.note
-        )
-        if not fitted.converged or self.report_.verdict == "makes things worse":
+        found = (fitted.parameters, fitted.converged, len(target), split, before, after, fitted.note)
+        self.report_ = FitReport(self.name, str(self.objective), *found)
+        if warn and (not fitted.converged or self.report_.verdict == "makes things worse"):
             warnings.warn(f"{self.name} calibration {self.report_.verdict}", stacklevel=2)
         return self
 
-    def transform(self, logits: Float[Tensor, "N K"]) -> Float[Tensor, "N K"]:
+    def transform(self, logits: ArrayLike) -> Float[Tensor, "N K"]:
         """Calibrated logits, or log-probabilities where the method works on probabilities.
 
-        Computed in float64 and given back in the precision of the logits, of half-precision ones in float32.
+        Computed in float64 and returned in the precision of the logits; for half-precision logits in float32.
         """
         module = self._fitted_module("transforms")
         logits = check_floats("logits", as_tensor("logits", logits))
         require(logits.ndim == 2, f"logits must have shape [N, K], got {list(logits.shape)}")
-        require(
-            logits.shape[1] == self._classes,
-            f"logits must have the {self._classes} classes that {type(self).__name__} was fitted on, got {logits.shape[1]}",
-        )
+        same = logits.shape[1] == self._classes
+        require(same, f"logits must have the {self._classes} classes that {type(self).__name__} was fitted on, got {logits.shape[1]}")
         if len(logits) > 0:
             _check_size(logits)
         with torch.no_grad():
             return module.to(logits.device)(logits.double()).to(upcast(logits[:0]).dtype)
 
-    def predict_proba(self, logits: Float[Tensor, "N K"]) -> Float[Tensor, "N K"]:
+    def predict_proba(self, logits: ArrayLike) -> Float[Tensor, "N K"]:
         """Calibrated probabilities."""
         return self.transform(logits).softmax(dim=1)
 
@@ -171,7 +190,7 @@ class Calibrator(ABC):
         """What was fitted as an `nn.Module` of its own: `nn.Sequential(model, calibrator.module())` gives calibrated logits."""
         return copy.deepcopy(self._fitted_module("becomes a module")).cpu()
 
-    def fitted_on_same(self, logits: Float[Tensor, "N K"]) -> bool:
+    def fitted_on_same(self, logits: ArrayLike) -> bool:
         """Whether these are the logits it was fitted on: a result on them is no evidence."""
         self._fitted_module("compares data")
         return _fingerprint(as_tensor("logits", logits).detach().cpu()) == self._fingerprint
@@ -183,7 +202,9 @@ class Calibrator(ABC):
 
 
 CALIBRATORS: Registry[type[Calibrator]] = Registry("calibrator", "rankmixup.calibrators")
-"""Every calibrator by name."""
+"""Every calibrator by name, those of installed packages included."""
+register_calibrator = CALIBRATORS.register
+"""Class decorator that adds a calibrator under a name, which commands and `rm.evaluate` then take."""
 
 
 def over_rows(logits: Float[Tensor, "N K"], compute: Callable[[Tensor, slice], Result]) -> list[Result]:
@@ -192,8 +213,7 @@ def over_rows(logits: Float[Tensor, "N K"], compute: Callable[[Tensor, slice], R
     Slices are spread over as many threads as torch may use and are too small for torch to split again: threads that meet
     after every operation cost more than they bring, and very much more on a busy machine.
     """
-    rows = max(1, _CHUNK // logits.shape[1])
-    slices = [slice(start, start + rows) for start in range(0, len(logits), rows)]
+    slices = row_slices(logits, _CHUNK)
     threads = torch.get_num_threads()
 
     def one(place: slice) -> Result:
@@ -211,7 +231,7 @@ def _check_size(logits: Tensor) -> None:
     require(low >= -_LARGEST and high <= _LARGEST, f"logits must be finite and at most {_LARGEST:g} in size, got {low:.6g} to {high:.6g}")
 
 
-def _figures(module: nn.Module, logits: Tensor, target: Tensor, num_bins: int) -> dict[str, float]:
+def _nll_and_ece(module: nn.Module, logits: Tensor, target: Tensor, num_bins: int) -> dict[str, float]:
     """NLL and ECE of what `module` makes of the logits."""
 
     def part(rows: Tensor, place: slice) -> tuple[Tensor, Tensor, Tensor]:

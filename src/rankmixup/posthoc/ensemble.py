@@ -1,6 +1,5 @@
 """Ensemble temperature scaling: a mixture of scaled, raw and uniform probabilities."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rankmixup.posthoc.base import CALIBRATORS, CalibrationModule, Calibrator, Fitted, over_rows
+from rankmixup.posthoc.base import CalibrationModule, Calibrator, Fitted, over_rows, register_calibrator
 from rankmixup.posthoc.temperature import solve_temperature
 
 __all__ = ["EnsembleModule", "EnsembleTemperatureScaling"]
@@ -40,8 +39,7 @@ class EnsembleModule(CalibrationModule):
         return torch.stack(parts).logsumexp(dim=0)
 
 
-@CALIBRATORS.register("ensemble-temperature")
-@dataclass
+@register_calibrator("ensemble-temperature")
 class EnsembleTemperatureScaling(Calibrator):
     """Mixes temperature-scaled, raw and uniform probabilities (Zhang et al., 2020), which keeps the ranking of the classes.
 
@@ -53,7 +51,7 @@ class EnsembleTemperatureScaling(Calibrator):
     [0.78, 0.71]
     """
 
-    num_bins: int = 15
+    keeps_predictions = True
 
     def _fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Fitted:
         temperature, converged = solve_temperature(logits, target)

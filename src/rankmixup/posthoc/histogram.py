@@ -1,13 +1,10 @@
 """Histogram binning: the confidence of a prediction becomes the accuracy of its bin."""
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup.metrics.rows import check_num_bins
-from rankmixup.posthoc.base import CALIBRATORS, CalibrationModule, Calibrator, Fitted, over_rows
+from rankmixup.posthoc.base import CalibrationModule, Calibrator, Fitted, over_rows, register_calibrator
 
 __all__ = ["HistogramBinning", "HistogramModule"]
 
@@ -40,8 +37,7 @@ class HistogramModule(CalibrationModule):
         return (others + (-value).log1p()).scatter(1, index, value.log()).to(logits.dtype)
 
 
-@CALIBRATORS.register("histogram")
-@dataclass
+@register_calibrator("histogram")
 class HistogramBinning(Calibrator):
     """Replaces the confidence of each prediction by the accuracy of its bin (top-label form; Gupta and Ramdas, 2022).
 
@@ -56,14 +52,8 @@ class HistogramBinning(Calibrator):
     [0.7, 0.9]
     """
 
-    num_bins: int = 15
-
-    def __post_init__(self) -> None:
-        check_num_bins(self.num_bins)
-
-    @property
-    def _objective(self) -> str:
-        return "bin accuracy"
+    objectives = ("bin accuracy",)
+    keeps_predictions = True
 
     def _fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Fitted:
         tops = over_rows(logits, lambda rows, _: _confidence(rows))

@@ -1,13 +1,11 @@
 """Isotonic regression: a monotone map of the probability of each class."""
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from rankmixup.posthoc.base import CALIBRATORS, CalibrationModule, Calibrator, Fitted, over_rows
+from rankmixup.posthoc.base import CalibrationModule, Calibrator, Fitted, over_rows, register_calibrator
 
 __all__ = ["IsotonicCalibration", "IsotonicModule"]
 
@@ -40,8 +38,7 @@ class IsotonicModule(CalibrationModule):
         return (probs.log() - probs.sum(dim=1, keepdim=True).log()).to(logits.dtype)
 
 
-@CALIBRATORS.register("isotonic")
-@dataclass
+@register_calibrator("isotonic")
 class IsotonicCalibration(Calibrator):
     """Monotone regression of each class against the rest, normalised (Zadrozny and Elkan, 2002), which may change predictions.
 
@@ -54,11 +51,7 @@ class IsotonicCalibration(Calibrator):
     [0.1, 0.6333, 0.6333, 0.6333]
     """
 
-    num_bins: int = 15
-
-    @property
-    def _objective(self) -> str:
-        return "squared error"
+    objectives = ("squared error",)
 
     def _fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Fitted:
         from sklearn.isotonic import IsotonicRegression

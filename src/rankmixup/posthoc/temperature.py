@@ -1,16 +1,13 @@
 """Temperature scaling: one number that divides all logits, fitted on held-out data."""
 
 import math
-from dataclasses import dataclass, field
-from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup.errors import require_choice
-from rankmixup.metrics.calibration import bin_top_label, check_num_bins
-from rankmixup.posthoc.base import CALIBRATORS, CalibrationModule, Calibrator, Fitted, over_rows
+from rankmixup.metrics.calibration import bin_top_label
+from rankmixup.posthoc.base import CalibrationModule, Calibrator, Fitted, over_rows, register_calibrator
 
 __all__ = ["TemperatureModule", "TemperatureScaling", "solve_temperature"]
 
@@ -34,8 +31,7 @@ class TemperatureModule(CalibrationModule):
         return logits / self.temperature.to(logits.dtype)
 
 
-@CALIBRATORS.register("temperature")
-@dataclass
+@register_calibrator("temperature")
 class TemperatureScaling(Calibrator):
     """Divides logits by a temperature T fitted on held-out data (Guo et al., 2017).
 
@@ -48,24 +44,18 @@ class TemperatureScaling(Calibrator):
     (1.8205, 1.8205)
     """
 
-    objective: Literal["nll", "ece-grid"] = "nll"
-    num_bins: int = 15
-    temperature_: float = field(init=False, default=math.nan)
-
-    def __post_init__(self) -> None:
-        require_choice("objective", self.objective, ("nll", "ece-grid"))
-        check_num_bins(self.num_bins)
+    objectives = ("nll", "ece-grid")
+    keeps_predictions = True
 
     @property
-    def _objective(self) -> str:
-        return self.objective
+    def temperature_(self) -> float:
+        """The fitted temperature; NaN before the fit."""
+        return math.nan if self._module is None else float(self.report_.parameters["temperature"])  # type: ignore[arg-type]
 
     def _fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Fitted:
-        if self.objective == "nll":
-            self.temperature_, converged = solve_temperature(logits, target)
-        else:
-            self.temperature_, converged = self._search_grid(logits, target)
-        return Fitted(TemperatureModule(self.temperature_), {"temperature": self.temperature_}, converged)
+        search = solve_temperature if self.objective == "nll" else self._search_grid
+        temperature, converged = search(logits, target)
+        return Fitted(TemperatureModule(temperature), {"temperature": temperature}, converged)
 
     def _search_grid(self, logits: Tensor, target: Tensor) -> tuple[float, bool]:
         def confidences(rows: Tensor, _: slice) -> Tensor:

@@ -1,6 +1,5 @@
 """Vector scaling: a scale and a bias for each class."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rankmixup.posthoc.base import CALIBRATORS, CalibrationModule, Calibrator, Fitted, over_rows
+from rankmixup.posthoc.base import CalibrationModule, Calibrator, Fitted, over_rows, register_calibrator
 from rankmixup.posthoc.temperature import solve_temperature
 
 __all__ = ["VectorModule", "VectorScaling"]
@@ -34,8 +33,7 @@ class VectorModule(CalibrationModule):
         return logits * self.scale.to(logits.dtype) + self.bias.to(logits.dtype)
 
 
-@CALIBRATORS.register("vector")
-@dataclass
+@register_calibrator("vector")
 class VectorScaling(Calibrator):
     """Scales and shifts the logits of each class by its own numbers (Guo et al., 2017), which may change predictions.
 
@@ -47,8 +45,6 @@ class VectorScaling(Calibrator):
     >>> [round(p, 4) for p in scaler.predict_proba(logits)[0].tolist()]
     [0.75, 0.25]
     """
-
-    num_bins: int = 15
 
     def _fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Fitted:
         from scipy.optimize import minimize

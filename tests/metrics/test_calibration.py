@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from rankmixup import functional as F
 from rankmixup import random
 from rankmixup.errors import InvalidInput
-from rankmixup.metrics.calibration import bin_index, bin_top_label
+from rankmixup.metrics.calibration import bin_top_label
+from rankmixup.metrics.rows import bin_index
 from tests.oracles import metrics as oracle
 
 FUNCTIONS = {

@@ -44,7 +44,7 @@ def test_a_group_without_samples_has_no_figures():
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
-        ([3, 2], "class_counts must name 3 classes, got 2"),
+        ([3, 2], "class_counts must hold a number for each of 3 classes, got 2"),
         ([], r"class_counts must hold one number for each class, got shape \[0\]"),
         ([3, -1, 2], "class_counts must not be negative, got -1"),
     ],

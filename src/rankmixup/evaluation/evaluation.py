@@ -17,8 +17,8 @@ from rankmixup.evaluation.resampling import check_replicates
 from rankmixup.evaluation.results import Calibration, Evaluation, Metrics, Protocol
 from rankmixup.evaluation.scores import Scores
 from rankmixup.evaluation.uncertainty import metric_uncertainty
-from rankmixup.metrics.calibration import check_num_bins
 from rankmixup.metrics.ood import OODKind
+from rankmixup.metrics.rows import check_num_bins
 from rankmixup.ops import as_tensor
 
 __all__ = ["Array", "as_scores", "estimate_metrics", "evaluate", "evaluate_scores"]

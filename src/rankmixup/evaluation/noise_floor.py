@@ -9,7 +9,7 @@ from torch import Tensor
 from rankmixup.errors import require, require_number
 from rankmixup.evaluation.resampling import BLOCK, Cuts, calibrated_draws, check_replicates, cumulative, equal_width
 from rankmixup.evaluation.results import NoiseFloor, percentiles
-from rankmixup.metrics.calibration import bin_index
+from rankmixup.metrics.rows import bin_index
 from rankmixup.ops import as_tensor, check_unit
 
 __all__ = ["NoiseFloor", "calibrated_gaps", "classwise_noise_floor", "ece_noise_floor", "noise_floor"]

@@ -21,73 +21,23 @@ from rankmixup.metrics.selective import aurc, correctness_auroc, excess_aurc
 from rankmixup.metrics.smooth import smooth_calibration_error
 
 if TYPE_CHECKING:
-    from rankmixup.metrics.streaming import (
-        Accuracy,
-        BrierScore,
-        ClasswiseCalibrationError,
-        DebiasedCalibrationError,
-        ExpectedCalibrationError,
-        MaximumCalibrationError,
-        NegativeLogLikelihood,
-        OverconfidenceError,
-        SmoothCalibrationError,
-        UnderconfidenceError,
-    )
-    from rankmixup.metrics.streaming_grouped import LongTailMetrics, OODDetection
-    from rankmixup.metrics.streaming_ranked import AURC, AdaptiveCalibrationError, CorrectnessAUROC, ExcessAURC, KSCalibrationError
+    from rankmixup.metrics.streaming import *  # noqa: F403
+    from rankmixup.metrics.streaming_ranked import *  # noqa: F403
 
-__all__ = [
-    "AURC",
-    "Accuracy",
-    "AdaptiveCalibrationError",
-    "BrierScore",
-    "ClasswiseCalibrationError",
-    "CorrectnessAUROC",
-    "DebiasedCalibrationError",
-    "ExcessAURC",
-    "ExpectedCalibrationError",
-    "KSCalibrationError",
-    "LongTailMetrics",
-    "MaximumCalibrationError",
-    "NegativeLogLikelihood",
-    "OODDetection",
-    "OverconfidenceError",
-    "SmoothCalibrationError",
-    "UnderconfidenceError",
-    "accuracy",
-    "adaptive_calibration_error",
-    "aurc",
-    "brier_score",
-    "class_groups",
-    "classwise_calibration_error",
-    "confidence_by_lambda",
-    "correctness_auroc",
-    "debiased_calibration_error",
-    "excess_aurc",
-    "expected_calibration_error",
-    "kendall_tau",
-    "ks_calibration_error",
-    "long_tail_metrics",
-    "maximum_calibration_error",
-    "negative_log_likelihood",
-    "ood_detection",
-    "ood_scores",
-    "overconfidence_error",
-    "smooth_calibration_error",
-    "underconfidence_error",
-    "violated_mixed_pairs",
-    "violated_raw_pairs",
-]
+__all__ = ["accuracy", "adaptive_calibration_error", "aurc", "brier_score", "class_groups", "classwise_calibration_error"]
+__all__ += ["confidence_by_lambda", "correctness_auroc", "debiased_calibration_error", "excess_aurc", "expected_calibration_error"]
+__all__ += ["kendall_tau", "ks_calibration_error", "long_tail_metrics", "maximum_calibration_error", "negative_log_likelihood"]
+__all__ += ["ood_detection", "ood_scores", "overconfidence_error", "smooth_calibration_error", "underconfidence_error"]
+__all__ += ["violated_mixed_pairs", "violated_raw_pairs"]
 
-_STREAMING = {
-    "LongTailMetrics": "streaming_grouped",
-    "OODDetection": "streaming_grouped",
-    **dict.fromkeys(("AURC", "AdaptiveCalibrationError", "CorrectnessAUROC", "ExcessAURC", "KSCalibrationError"), "streaming_ranked"),
-}
-"""Where a streaming class lives, if not in `streaming`."""
+_SUMS: tuple[str, ...] = ("Accuracy", "BrierScore", "ClasswiseCalibrationError", "DebiasedCalibrationError", "ExpectedCalibrationError")
+_SUMS += ("LongTailMetrics", "MaximumCalibrationError", "NegativeLogLikelihood", "OverconfidenceError", "SmoothCalibrationError")
+_RANKED = ("AURC", "AdaptiveCalibrationError", "CorrectnessAUROC", "ExcessAURC", "KSCalibrationError", "OODDetection")
+_STREAMING = dict.fromkeys((*_SUMS, "UnderconfidenceError"), "streaming") | dict.fromkeys(_RANKED, "streaming_ranked")
+__all__ += _STREAMING
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(import_module(f"rankmixup.metrics.{_STREAMING.get(name, 'streaming')}"), name)
+    if name in _STREAMING:
+        return getattr(import_module(f"rankmixup.metrics.{_STREAMING[name]}"), name)
     raise AttributeError(f"module 'rankmixup.metrics' has no attribute {name!r}")

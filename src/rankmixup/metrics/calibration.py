@@ -5,35 +5,24 @@ Equal-width bins are right-closed, `(lo, hi]`, as in the paper. Everything binne
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup.errors import require, require_choice
-from rankmixup.metrics.inputs import top_label
+from rankmixup.metrics.inputs import Logits, Scalar, Target, top_label
 from rankmixup.metrics.rows import bin_index, check_num_bins
 from rankmixup.metrics.ties import TieGroups, confidence_groups
 
-__all__ = [
-    "Bins",
-    "adaptive_calibration_error",
-    "adaptive_from_top_label",
-    "bin_index",
-    "bin_top_label",
-    "check_num_bins",
-    "debiased_calibration_error",
-    "expected_calibration_error",
-    "ks_calibration_error",
-    "ks_from_groups",
-    "maximum_calibration_error",
-    "overconfidence_error",
-    "underconfidence_error",
-]
+__all__ = ["Bins", "adaptive_calibration_error", "bin_top_label", "debiased_calibration_error", "expected_calibration_error"]
+__all__ += ["ks_calibration_error", "maximum_calibration_error", "overconfidence_error", "underconfidence_error"]
 
 Norm = Literal["l1", "l2", "max"]
 Edges = Literal["mass", "release"]
+NORMS: tuple[Norm, ...] = get_args(Norm)
+EDGES: tuple[Edges, ...] = get_args(Edges)
 
 
 @dataclass(frozen=True)
@@ -43,6 +32,11 @@ class Bins:
     count: Float[Tensor, "*R H"]
     confidence: Float[Tensor, "*R H"]
     correct: Float[Tensor, "*R H"]
+
+    @property
+    def sums(self) -> Float[Tensor, "3 *R H"]:
+        """All three; `Bins(*sums)` are the same bins."""
+        return torch.stack([self.count, self.confidence, self.correct])
 
     @property
     def weight(self) -> Float[Tensor, "*R H"]:
@@ -93,6 +87,11 @@ def bin_top_label(confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"],
     return sums_by_index(confidence, correct, bin_index(confidence, num_bins), num_bins)
 
 
+def top_label_bins(logits: Logits, target: Target, num_bins: int, *, from_logits: bool) -> Bins:
+    """Sums over equal-width bins of the confidence of each prediction."""
+    return bin_top_label(*top_label(logits, target, from_logits=from_logits), num_bins)
+
+
 def sums_by_index(confidence: Tensor, correct: Tensor, index: Tensor, size: int) -> Bins:
     """Sums over samples of equal index, `[size]`."""
     count, *sums = (torch.bincount(index, weights, minlength=size) for weights in (None, confidence.double(), correct.double()))
@@ -100,13 +99,8 @@ def sums_by_index(confidence: Tensor, correct: Tensor, index: Tensor, size: int)
 
 
 def expected_calibration_error(
-    logits: Float[Tensor, "N K"],
-    target: Int[Tensor, " N"],
-    *,
-    num_bins: int = 15,
-    from_logits: bool = True,
-    norm: Norm = "l1",
-) -> Float[Tensor, ""]:
+    logits: Logits, target: Target, *, num_bins: int = 15, from_logits: bool = True, norm: Norm = "l1"
+) -> Scalar:
     """Expected calibration error, Eq. (15): mean over samples of `|confidence - accuracy|` of their bin.
 
     `norm="l2"` gives the root of the mean square and `"max"` the largest instead of the mean.
@@ -115,54 +109,41 @@ def expected_calibration_error(
     >>> round(expected_calibration_error(probs, torch.tensor([0, 0, 0, 1]), from_logits=False).item(), 4)  # (|.9 - 1| + |.6 - .5|) / 2
     0.1
     """
-    check_norm(norm)
-    return bin_top_label(*top_label(logits, target, from_logits=from_logits), num_bins).ece(norm)
+    require_choice("norm", norm, NORMS)
+    return top_label_bins(logits, target, num_bins, from_logits=from_logits).ece(norm)
 
 
-def check_norm(norm: str) -> None:
-    """Refuse what is not a norm."""
-    require_choice("norm", norm, ("l1", "l2", "max"))
-
-
-def maximum_calibration_error(
-    logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = True
-) -> Float[Tensor, ""]:
+def maximum_calibration_error(logits: Logits, target: Target, *, num_bins: int = 15, from_logits: bool = True) -> Scalar:
     """Largest `|confidence - accuracy|` of any bin that is not empty.
 
     >>> probs = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.7, 0.3], [0.7, 0.3]])
     >>> round(maximum_calibration_error(probs, torch.tensor([0, 0, 0, 1]), from_logits=False).item(), 4)  # max(|.9 - 1|, |.7 - .5|)
     0.2
     """
-    return bin_top_label(*top_label(logits, target, from_logits=from_logits), num_bins).mce()
+    return top_label_bins(logits, target, num_bins, from_logits=from_logits).mce()
 
 
-def overconfidence_error(
-    logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = True
-) -> Float[Tensor, ""]:
+def overconfidence_error(logits: Logits, target: Target, *, num_bins: int = 15, from_logits: bool = True) -> Scalar:
     """Overconfidence error, Eq. (16): mean over samples of confidence * max(confidence - accuracy, 0) of their bin.
 
     >>> probs = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]])
     >>> round(overconfidence_error(probs, torch.tensor([0, 0, 0, 1]), from_logits=False).item(), 4)  # 0.5 * 0.6 * (0.6 - 0.5)
     0.03
     """
-    return bin_top_label(*top_label(logits, target, from_logits=from_logits), num_bins).oe()
+    return top_label_bins(logits, target, num_bins, from_logits=from_logits).oe()
 
 
-def underconfidence_error(
-    logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = True
-) -> Float[Tensor, ""]:
+def underconfidence_error(logits: Logits, target: Target, *, num_bins: int = 15, from_logits: bool = True) -> Scalar:
     """Underconfidence error, Eq. (17): mean over samples of confidence * max(accuracy - confidence, 0) of their bin.
 
     >>> probs = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]])
     >>> round(underconfidence_error(probs, torch.tensor([0, 0, 0, 1]), from_logits=False).item(), 4)  # 0.5 * 0.9 * (1 - 0.9)
     0.045
     """
-    return bin_top_label(*top_label(logits, target, from_logits=from_logits), num_bins).ue()
+    return top_label_bins(logits, target, num_bins, from_logits=from_logits).ue()
 
 
-def debiased_calibration_error(
-    logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = True
-) -> Float[Tensor, ""]:
+def debiased_calibration_error(logits: Logits, target: Target, *, num_bins: int = 15, from_logits: bool = True) -> Scalar:
     """Debiased L2 calibration error (Kumar, Liang and Ma, 2019): what ECE of `norm="l2"` would be without sampling noise.
 
     The squared gap of a bin is too large by the variance of its accuracy, on average; the unbiased estimate of that,
@@ -173,16 +154,17 @@ def debiased_calibration_error(
     >>> round(debiased_calibration_error(probs, torch.tensor([0, 0, 1, 1]), from_logits=False).item(), 4)  # sqrt(0.4^2 - 0.25 / 3)
     0.2769
     """
-    return require_debiased(bin_top_label(*top_label(logits, target, from_logits=from_logits), num_bins).debiased())
+    return debiased_of_bins(top_label_bins(logits, target, num_bins, from_logits=from_logits))
 
 
-def require_debiased(value: Tensor) -> Tensor:
-    """Refuse the NaN of bins too small for the estimate."""
+def debiased_of_bins(bins: Bins) -> Tensor:
+    """Debiased L2 error; refused where no bin is large enough for the estimate."""
+    value = bins.debiased()
     require(not bool(value.isnan()), "debiased calibration error must have a bin of at least two samples, got none")
     return value
 
 
-def ks_calibration_error(logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = True) -> Float[Tensor, ""]:
+def ks_calibration_error(logits: Logits, target: Target, *, from_logits: bool = True) -> Scalar:
     """Kolmogorov-Smirnov calibration error (Gupta et al., 2021): no bins.
 
     Samples in order of confidence; the largest distance between the running sums of confidence and of correctness, over N.
@@ -195,19 +177,14 @@ def ks_calibration_error(logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]
     return ks_from_groups(confidence_groups(*top_label(logits, target, from_logits=from_logits)))
 
 
-def ks_from_groups(groups: TieGroups) -> Float[Tensor, ""]:
+def ks_from_groups(groups: TieGroups) -> Scalar:
     """Kolmogorov-Smirnov calibration error of confidences and correctness."""
     return (groups.size * groups.score - groups.positive).cumsum(0).abs().max() / groups.total
 
 
 def adaptive_calibration_error(
-    logits: Float[Tensor, "N K"],
-    target: Int[Tensor, " N"],
-    *,
-    num_bins: int = 15,
-    from_logits: bool = True,
-    edges: Edges = "mass",
-) -> Float[Tensor, ""]:
+    logits: Logits, target: Target, *, num_bins: int = 15, from_logits: bool = True, edges: Edges = "mass"
+) -> Scalar:
     """Adaptive ECE: as ECE, with bins that hold equally many samples.
 
     **Deviation:** `edges="mass"` cuts the samples by rank into bins whose sizes differ by at most one; samples of equal
@@ -222,26 +199,13 @@ def adaptive_calibration_error(
     return adaptive_from_top_label(*top_label(logits, target, from_logits=from_logits), num_bins, edges)
 
 
-def adaptive_from_top_label(
-    confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"], num_bins: int, edges: Edges = "mass"
-) -> Float[Tensor, ""]:
+def adaptive_from_top_label(confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"], num_bins: int, edges: Edges) -> Scalar:
     """Adaptive ECE of confidences and correctness."""
-    check_edges(edges)
-    if edges == "mass":
-        return adaptive_from_groups(confidence_groups(confidence, correct), num_bins)
+    require_choice("edges", edges, EDGES)
     check_num_bins(num_bins)
-    return _release_adaptive(confidence, correct, num_bins)
-
-
-def check_edges(edges: str) -> None:
-    """Refuse what is not a way to cut."""
-    require_choice("edges", edges, ("mass", "release"))
-
-
-def adaptive_from_groups(groups: TieGroups, num_bins: int) -> Float[Tensor, ""]:
-    """Adaptive ECE with bins of equal mass."""
-    check_num_bins(num_bins)
-    size = groups.total
+    if edges == "release":
+        return _release_adaptive(confidence, correct, num_bins)
+    groups, size = confidence_groups(confidence, correct), len(confidence)
     gap = (groups.score - groups.positive / groups.size).repeat_interleave(groups.size)
     bins = torch.arange(size, device=gap.device) * num_bins // size
     return torch.bincount(bins, weights=gap, minlength=num_bins).abs().sum() / size

@@ -1,28 +1,24 @@
 """Calibration error of every class's probability, not only of the predicted one's."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup.errors import require_choice
-from rankmixup.metrics.calibration import check_num_bins
-from rankmixup.metrics.inputs import checked_rows
+from rankmixup.metrics.inputs import Logits, Scalar, Target, checked_rows
+from rankmixup.metrics.rows import check_num_bins
 
 __all__ = ["classwise_calibration_error", "classwise_from_gaps"]
 
 Aggregate = Literal["mean", "sum"]
+AGGREGATES: tuple[Aggregate, ...] = get_args(Aggregate)
 
 
 def classwise_calibration_error(
-    logits: Float[Tensor, "N K"],
-    target: Int[Tensor, " N"],
-    *,
-    num_bins: int = 15,
-    from_logits: bool = True,
-    aggregate: Aggregate = "mean",
-) -> Float[Tensor, ""]:
+    logits: Logits, target: Target, *, num_bins: int = 15, from_logits: bool = True, aggregate: Aggregate = "mean"
+) -> Scalar:
     """ECE of each class's probability as a prediction of that class, averaged over the classes or summed.
 
     A bin's weight times its gap is `|sum of probability - label| / N`, so that one sum for each class and bin is enough.
@@ -37,22 +33,17 @@ def classwise_calibration_error(
     0.2
     """
     check_num_bins(num_bins)
-    check_aggregate(aggregate)
+    require_choice("aggregate", aggregate, AGGREGATES)
     return classwise_from_gaps(class_gaps(logits, target, num_bins, from_logits=from_logits), len(target), aggregate)
 
 
-def check_aggregate(aggregate: str) -> None:
-    """Refuse what is not a way to aggregate."""
-    require_choice("aggregate", aggregate, ("mean", "sum"))
-
-
-def class_gaps(scores: Tensor, target: Tensor, num_bins: int, *, from_logits: bool) -> Float[Tensor, "K H"]:
+def class_gaps(logits: Logits, target: Target, num_bins: int, *, from_logits: bool) -> Float[Tensor, "K H"]:
     """Sum of probability minus label for each class and bin; adds up over batches and processes."""
-    gaps = (rows.class_gaps(num_bins) for rows in checked_rows(scores, target, from_logits=from_logits))
+    gaps = (rows.class_gaps(num_bins) for rows in checked_rows(logits, target, from_logits=from_logits))
     return sum(gaps, start=torch.zeros(()))  # one by one: each is as large as all classes times all bins
 
 
-def classwise_from_gaps(gaps: Float[Tensor, "K H"], samples: int, aggregate: Aggregate) -> Float[Tensor, ""]:
+def classwise_from_gaps(gaps: Float[Tensor, "K H"], samples: int, aggregate: Aggregate) -> Scalar:
     """Classwise ECE from the sums of `class_gaps`."""
     per_class = gaps.abs().sum(dim=1) / samples
     return per_class.mean() if aggregate == "mean" else per_class.sum()

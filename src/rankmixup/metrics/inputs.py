@@ -1,20 +1,26 @@
 """What a metric accepts: logits `[N, K]`, or probabilities with `from_logits=False` (never guessed), and labels `[N]`."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require, require_flag
 from rankmixup.metrics.rows import Rows, row_slices
-from rankmixup.ops import ArrayLike, as_tensor, check_floats, check_same_device, class_indices
+from rankmixup.ops import as_tensor, check_floats, check_same_device, class_indices
 
-__all__ = ["check_scores", "checked_rows", "over_rows", "ranked_label", "top_label"]
+__all__ = ["Logits", "Scalar", "Target", "check_scores", "checked_rows", "over_rows", "ranked_label", "top_label"]
 
 T = TypeVar("T")
+Logits = Float[Tensor, "N K"] | NDArray[Any] | Sequence[Any]
+"""Logits, or probabilities where a function is given `from_logits=False`: a tensor, an array or a list of rows."""
+Target = Int[Tensor, " N"] | NDArray[Any] | Sequence[Any]
+"""The right class of each sample, as an index."""
+Scalar = Float[Tensor, ""]
 
 _SUM_TOLERANCE = 1e-3
 """How far a row of probabilities may be from 1: half-precision softmaxes over many classes reach about this."""
@@ -23,7 +29,7 @@ _CHUNK = 1 << 18
 """Scores in one chunk: small enough to stay in cache while it is checked and used, large enough to hide Python."""
 
 
-def checked_rows(scores: ArrayLike, target: ArrayLike, *, from_logits: bool, target_name: str = "target") -> Iterator[Rows]:
+def checked_rows(scores: Logits, target: Target, *, from_logits: bool, target_name: str = "target") -> Iterator[Rows]:
     """Chunks of rows in order; each is checked just before, while it is read into the cache anyway.
 
     Refuses, in one sentence, scores and labels from which no right number can be computed. What all rows together may not be is
@@ -43,7 +49,7 @@ def checked_rows(scores: ArrayLike, target: ArrayLike, *, from_logits: bool, tar
         require(one_hot, "logits must not be probabilities, but every row lies in [0, 1] and sums to 1; pass from_logits=False if they are")
 
 
-def over_rows(figures: Callable[[Rows], T], scores: ArrayLike, target: ArrayLike, *, from_logits: bool) -> list[T]:
+def over_rows(figures: Callable[[Rows], T], scores: Logits, target: Target, *, from_logits: bool) -> list[T]:
     """What `figures` makes of each chunk of `checked_rows`."""
     return [figures(rows) for rows in checked_rows(scores, target, from_logits=from_logits)]
 
@@ -61,7 +67,7 @@ def _check_part(part: Tensor, start: int, from_logits: bool) -> bool:
     return probs
 
 
-def check_scores(scores: ArrayLike, target: ArrayLike, *, from_logits: bool = True, target_name: str = "target") -> None:
+def check_scores(scores: Logits, target: Target, *, from_logits: bool = True, target_name: str = "target") -> None:
     """Refuse, in one sentence, scores and labels from which no right number can be computed."""
     for _ in checked_rows(scores, target, from_logits=from_logits, target_name=target_name):
         pass
@@ -94,9 +100,7 @@ def _refuse_probabilities(part: Tensor, total: Tensor, start: int) -> NoReturn:
     raise InvalidInput(f"probs must sum to 1 in every row (logits, perhaps?), row {start + row} sums to {total[row]:.6g}")
 
 
-def top_label(
-    scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool
-) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
+def top_label(logits: Logits, target: Target, *, from_logits: bool) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
     """Confidence of each prediction, Eq. (3), and whether it is right (1.0 or 0.0), of checked scores.
 
     The prediction is the first of the largest scores.
@@ -104,15 +108,14 @@ def top_label(
     >>> top_label(torch.tensor([[0.8, 0.2], [0.5, 0.5]]), torch.tensor([0, 1]), from_logits=False)
     (tensor([0.8000, 0.5000], dtype=torch.float64), tensor([1., 0.], dtype=torch.float64))
     """
-    pairs = over_rows(lambda rows: (rows.confidence, rows.right_within(1)), scores, target, from_logits=from_logits)
-    confidence, right = (torch.cat(column) for column in zip(*pairs, strict=True))
-    return confidence, right.double()
+    return _columns(lambda rows: (rows.confidence, rows.right_within(1)), logits, target, from_logits)
 
 
-def ranked_label(
-    scores: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool
-) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
+def ranked_label(logits: Logits, target: Target, *, from_logits: bool) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
     """As `top_label`, with the log-odds of each confidence in its place: they have an order where confidences round to 1."""
-    pairs = over_rows(lambda rows: (rows.log_odds, rows.right_within(1)), scores, target, from_logits=from_logits)
-    log_odds, right = (torch.cat(column) for column in zip(*pairs, strict=True))
-    return log_odds, right.double()
+    return _columns(lambda rows: (rows.log_odds, rows.right_within(1)), logits, target, from_logits)
+
+
+def _columns(pair: Callable[[Rows], tuple[Tensor, Tensor]], logits: Logits, target: Target, from_logits: bool) -> tuple[Tensor, Tensor]:
+    first, second = (torch.cat(column) for column in zip(*over_rows(pair, logits, target, from_logits=from_logits), strict=True))
+    return first, second.double()

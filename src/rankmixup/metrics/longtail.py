@@ -1,15 +1,14 @@
 """Metrics of frequent, middling and rare classes after training on a long tail."""
 
-from collections.abc import Sequence
-
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from rankmixup.errors import require
-from rankmixup.metrics.calibration import Bins, bin_index, check_num_bins, sums_by_index
-from rankmixup.metrics.inputs import top_label
-from rankmixup.ops import as_tensor, check_counts
+from rankmixup.metrics.calibration import Bins, sums_by_index
+from rankmixup.metrics.inputs import Logits, Target, top_label
+from rankmixup.metrics.rows import bin_index, check_num_bins
+from rankmixup.ops import ArrayLike, as_tensor, check_counts
 
 __all__ = ["GROUPS", "bins_by_group", "class_groups", "group_metrics", "long_tail_metrics"]
 
@@ -18,7 +17,7 @@ _PUBLISHED = {10: (3, 7), 100: (36, 71)}
 """Where medium and tail begin in the published tables, classes in order of frequency."""
 
 
-def class_groups(class_counts: Sequence[int] | Int[Tensor, " K"]) -> Int[Tensor, " K"]:
+def class_groups(class_counts: ArrayLike) -> Int[Tensor, " K"]:
     """Group of each class, 0 head, 1 medium, 2 tail.
 
     Classes in order of their training samples, most first, equal ones by index; medium begins at K / 3 and tail at 2 K / 3,
@@ -40,12 +39,7 @@ def class_groups(class_counts: Sequence[int] | Int[Tensor, " K"]) -> Int[Tensor,
 
 
 def long_tail_metrics(
-    logits: Float[Tensor, "N K"],
-    target: Int[Tensor, " N"],
-    class_counts: Sequence[int] | Int[Tensor, " K"],
-    *,
-    from_logits: bool = True,
-    num_bins: int = 15,
+    logits: Logits, target: Target, class_counts: ArrayLike, *, from_logits: bool = True, num_bins: int = 15
 ) -> dict[str, dict[str, float | None]]:
     """Accuracy and ECE of the samples whose right class is frequent, middling or rare in training, and how many they are.
 
@@ -56,27 +50,25 @@ def long_tail_metrics(
     >>> result["head"]["accuracy"], result["tail"]["accuracy"], round(result["tail"]["ece"], 4)
     (1.0, 0.0, 0.5)
     """
-    logits, target = as_tensor("logits", logits), as_tensor("target", target)
-    group = class_groups(class_counts).to(logits.device)
-    return group_metrics(bins_by_group(logits, target, group, num_bins, from_logits=from_logits))
+    return group_metrics(bins_by_group(logits, target, class_groups(class_counts), num_bins, from_logits=from_logits))
 
 
-def bins_by_group(scores: Tensor, target: Tensor, group: Tensor, num_bins: int, *, from_logits: bool) -> Bins:
+def bins_by_group(logits: Logits, target: Target, group: Int[Tensor, " G"], num_bins: int, *, from_logits: bool) -> Bins:
     """Sums over bins for each group, [3, H]; they add up over batches and processes."""
     check_num_bins(num_bins)
-    classes = scores.shape[1] if scores.ndim == 2 else len(group)
-    require(len(group) == classes, f"class_counts must name {classes} classes, got {len(group)}")
-    confidence, correct = top_label(scores, target, from_logits=from_logits)
-    index = group[target.long()] * num_bins + bin_index(confidence, num_bins)
-    flat = sums_by_index(confidence, correct, index, len(GROUPS) * num_bins)
-    return Bins(*(each.view(len(GROUPS), num_bins) for each in (flat.count, flat.confidence, flat.correct)))
+    logits, target = as_tensor("logits", logits), as_tensor("target", target)
+    classes = logits.shape[1] if logits.ndim == 2 else len(group)
+    require(len(group) == classes, f"class_counts must hold a number for each of {classes} classes, got {len(group)}")
+    confidence, correct = top_label(logits, target, from_logits=from_logits)
+    index = group.to(target.device)[target] * num_bins + bin_index(confidence, num_bins)
+    return Bins(*sums_by_index(confidence, correct, index, len(GROUPS) * num_bins).sums.unflatten(-1, (len(GROUPS), num_bins)))
 
 
 def group_metrics(bins: Bins) -> dict[str, dict[str, float | None]]:
     """The figures of each group from its sums."""
     result: dict[str, dict[str, float | None]] = {}
     for index, name in enumerate(GROUPS):
-        one = Bins(bins.count[index], bins.confidence[index], bins.correct[index])
+        one = Bins(*bins.sums[:, index])
         samples = int(one.count.sum())
         empty = samples == 0
         accuracy = None if empty else one.correct.sum().item() / samples

@@ -1,15 +1,15 @@
 """Out-of-distribution detection: a score that is larger for stranger inputs, and how well it separates them."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rankmixup.errors import require, require_flag, shown
-from rankmixup.metrics.inputs import over_rows
+from rankmixup.errors import require, require_choice, require_flag
+from rankmixup.metrics.inputs import Logits, over_rows
 from rankmixup.metrics.ties import tie_groups
-from rankmixup.ops import as_tensor, check_floats, check_same_device
+from rankmixup.ops import ArrayLike, as_tensor, check_floats, check_same_device
 
 __all__ = ["FPR95_RULE", "OODKind", "ood_detection", "ood_scores"]
 
@@ -18,7 +18,7 @@ FPR95_RULE = "share of OOD samples accepted at the lowest threshold that accepts
 """What `fpr95` is, wherever it is explained."""
 
 
-def ood_scores(logits: Float[Tensor, "N K"], kind: OODKind = "entropy", *, from_logits: bool = True) -> Float[Tensor, " N"]:
+def ood_scores(logits: Logits, kind: OODKind = "entropy", *, from_logits: bool = True) -> Float[Tensor, " N"]:
     """How strange each sample looks, in float64; larger is stranger.
 
     `"entropy"` of the probabilities in nats is the paper's; `"max-probability"` is 1 - confidence; `"energy"` is -logsumexp of
@@ -48,11 +48,10 @@ def _scores(scores: Tensor, kind: OODKind, from_logits: bool) -> Tensor:
 
 def check_kind(kind: str) -> None:
     """Refuse what is not a kind of score."""
-    kinds = ("entropy", "max-probability", "energy")
-    require(isinstance(kind, str) and kind in kinds, f"kind must be one of {', '.join(kinds)}, got {shown(kind)}")
+    require_choice("kind", kind, get_args(OODKind))
 
 
-def ood_detection(id_scores: Float[Tensor, " N"], ood_scores: Float[Tensor, " M"]) -> dict[str, float]:
+def ood_detection(id_scores: ArrayLike, ood_scores: ArrayLike) -> dict[str, float]:
     """How well scores that are larger for strange samples tell the two sets apart.
 
     `auroc`: chance that an OOD sample scores higher than an ID one, a tie counts half. `aupr_out`, `aupr_in`: average

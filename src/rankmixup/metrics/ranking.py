@@ -1,25 +1,25 @@
 """Does confidence follow lambda? The paper's hypothesis, Eqs. (7) to (9), made measurable."""
 
+import math
+
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup.errors import require
 from rankmixup.metrics.rows import check_num_bins
-from rankmixup.ops import as_tensor, check_floats, check_same_device, check_unit
+from rankmixup.ops import ArrayLike, as_tensor, check_floats, check_same_device, check_unit
 
 __all__ = ["confidence_by_lambda", "fold_lambda", "kendall_tau", "violated_mixed_pairs", "violated_raw_pairs"]
 
 
-def fold_lambda(lam: Float[Tensor, "*mixes"]) -> Float[Tensor, "*mixes"]:
+def fold_lambda(lam: ArrayLike) -> Float[Tensor, "*mixes"]:
     """max(lam, 1 - lam): a mix with lam = 0.2 is as much its partner as one with 0.8 is itself."""
     lam = check_unit("lam", as_tensor("lam", lam), wait=True)
     return torch.maximum(lam, 1 - lam)
 
 
-def confidence_by_lambda(
-    confidence: Float[Tensor, " N"], lam: Float[Tensor, " N"], *, num_bins: int = 10
-) -> tuple[Float[Tensor, " H"], Float[Tensor, " H"]]:
+def confidence_by_lambda(confidence: ArrayLike, lam: ArrayLike, *, num_bins: int = 10) -> tuple[Float[Tensor, " H"], Float[Tensor, " H"]]:
     """Mean confidence of mixed samples in equal-width bins of max(lam, 1 - lam), from 0.5 to 1; bin centres and means.
 
     Empty bins give NaN.
@@ -39,7 +39,7 @@ def confidence_by_lambda(
     return centres, total / count
 
 
-def kendall_tau(a: Float[Tensor, " N"], b: Float[Tensor, " N"]) -> Float[Tensor, ""]:
+def kendall_tau(a: ArrayLike, b: ArrayLike) -> Float[Tensor, ""]:
     """Kendall's tau-b: pairs that `a` and `b` order alike minus those they order against each other, over all pairs, corrected for ties.
 
     From -1 to 1; NaN where `a` or `b` is constant, and of fewer than two values.
@@ -47,41 +47,16 @@ def kendall_tau(a: Float[Tensor, " N"], b: Float[Tensor, " N"]) -> Float[Tensor,
     >>> kendall_tau(torch.tensor([0.5, 0.6, 0.7]), torch.tensor([0.1, 0.3, 0.2]))  # (2 - 1) / 3
     tensor(0.3333, dtype=torch.float64)
     """
+    from scipy.stats import kendalltau
+
     a, b = _checked(a=a, b=b)
     _require_shape("a", a, 1)
     require(a.shape == b.shape, f"a and b must have one shape, got {list(a.shape)} and {list(b.shape)}")
-    rank_a, rank_b = (torch.unique(values, return_inverse=True)[1] for values in (a, b))
-    both = rank_a * (len(b) + 1) + rank_b
-    pairs = _pairs(torch.tensor([len(a)], device=a.device))
-    tied_a, tied_b, tied_both = (_pairs(torch.bincount(torch.unique(each, return_inverse=True)[1])) for each in (rank_a, rank_b, both))
-    # Of pairs that `a` ties, the smaller `b` comes first, so that they are no inversions.
-    difference = pairs - tied_a - tied_b + tied_both - 2 * _inversions(rank_b[both.argsort()])
-    return difference / ((pairs - tied_a) * (pairs - tied_b)).sqrt()
+    value = kendalltau(a.double().cpu().numpy(), b.double().cpu().numpy()).statistic if len(a) > 1 else math.nan
+    return torch.tensor(value, dtype=torch.float64, device=a.device)
 
 
-def _pairs(counts: Int[Tensor, " G"]) -> Float[Tensor, ""]:
-    """Pairs within groups of these sizes."""
-    return (counts * (counts - 1) // 2).sum().double()
-
-
-def _inversions(ranks: Int[Tensor, " N"]) -> Int[Tensor, ""]:
-    """How many pairs stand with the larger rank first.
-
-    Two ranks differ in one highest bit, and agree in all above it: for each bit, the ones that come before a zero are counted
-    within groups of equal higher bits.
-    """
-    total = ranks.new_zeros(())
-    for bit in range(len(ranks).bit_length()):
-        group = ranks >> (bit + 1)
-        order = group.argsort(stable=True)
-        one = (ranks[order] >> bit) & 1
-        before = one.cumsum(0) - one
-        first = torch.searchsorted(group[order], group[order])
-        total = total + ((before - before[first]) * (1 - one)).sum()
-    return total
-
-
-def violated_raw_pairs(raw: Float[Tensor, " N"], mixed: Float[Tensor, "M N"]) -> Float[Tensor, ""]:
+def violated_raw_pairs(raw: ArrayLike, mixed: ArrayLike) -> Float[Tensor, ""]:
     """Share of (raw sample, one of its mixes) in which the mix is the more confident, against Eq. (7). Equal ones are no violation.
 
     >>> violated_raw_pairs(torch.tensor([0.9, 0.6]), torch.tensor([[0.8, 0.7]]))
@@ -93,7 +68,7 @@ def violated_raw_pairs(raw: Float[Tensor, " N"], mixed: Float[Tensor, "M N"]) ->
     return (mixed > raw).double().mean()
 
 
-def violated_mixed_pairs(mixed: Float[Tensor, "M N"], lam: Float[Tensor, "M N"]) -> Float[Tensor, ""]:
+def violated_mixed_pairs(mixed: ArrayLike, lam: ArrayLike) -> Float[Tensor, ""]:
     """Share of pairs of mixes of one sample in which the one with the smaller max(lam, 1 - lam) is the more confident, against Eq. (9).
 
     Pairs of equal lambda are left out; NaN where no other is left. Equal confidences are no violation.
@@ -111,7 +86,7 @@ def violated_mixed_pairs(mixed: Float[Tensor, "M N"], lam: Float[Tensor, "M N"])
     return (by_lambda * by_confidence < 0).double().sum() / (by_lambda != 0).sum()
 
 
-def _checked(**given: Tensor) -> list[Tensor]:
+def _checked(**given: ArrayLike) -> list[Tensor]:
     """Tensors of one device without NaN."""
     values = [check_floats(name, as_tensor(name, value)).detach() for name, value in given.items()]
     for name, value in zip(given, values, strict=True):

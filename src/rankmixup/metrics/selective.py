@@ -4,17 +4,17 @@ Predictions are ranked by the log-odds of their confidence, which do not round t
 """
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup.errors import require
-from rankmixup.metrics.inputs import ranked_label
+from rankmixup.metrics.inputs import Logits, Scalar, Target, ranked_label
 from rankmixup.metrics.ties import TieGroups, odds_groups
 
 __all__ = ["aurc", "aurc_from_groups", "correctness_auroc", "correctness_from_groups", "excess_aurc", "excess_from_groups", "risk_coverage"]
 
 
-def aurc(logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = True) -> Float[Tensor, ""]:
+def aurc(logits: Logits, target: Target, *, from_logits: bool = True) -> Scalar:
     """Area under the risk-coverage curve (Geifman et al., 2019): the mean, over k = 1..N, of the error rate of the k most confident.
 
     Where only some of several equally confident samples are among the k, they bring their mean error rate.
@@ -26,7 +26,7 @@ def aurc(logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits
     return aurc_from_groups(odds_groups(*ranked_label(logits, target, from_logits=from_logits)))
 
 
-def excess_aurc(logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = True) -> Float[Tensor, ""]:
+def excess_aurc(logits: Logits, target: Target, *, from_logits: bool = True) -> Scalar:
     """AURC minus that of the best order, every right prediction before every wrong one: 0 for a perfect ranking.
 
     **Deviation:** the best order's area is counted exactly; r + (1 - r) ln(1 - r), which is often used, is its limit for many samples.
@@ -38,7 +38,7 @@ def excess_aurc(logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from
     return excess_from_groups(odds_groups(*ranked_label(logits, target, from_logits=from_logits)))
 
 
-def correctness_auroc(logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = True) -> Float[Tensor, ""]:
+def correctness_auroc(logits: Logits, target: Target, *, from_logits: bool = True) -> Scalar:
     """Chance that a right prediction is more confident than a wrong one; a tie counts half.
 
     >>> probs = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
@@ -57,12 +57,12 @@ def risk_coverage(groups: TieGroups) -> Float[Tensor, " N"]:
     return (wrong_before.repeat_interleave(size) + inside * (wrong / size).repeat_interleave(size)) / k
 
 
-def aurc_from_groups(groups: TieGroups) -> Float[Tensor, ""]:
+def aurc_from_groups(groups: TieGroups) -> Scalar:
     """AURC of confidences and correctness."""
     return risk_coverage(groups).mean()
 
 
-def excess_from_groups(groups: TieGroups) -> Float[Tensor, ""]:
+def excess_from_groups(groups: TieGroups) -> Scalar:
     """E-AURC of confidences and correctness."""
     k = torch.arange(1, groups.total + 1, dtype=torch.float64, device=groups.size.device)
     best = ((k - groups.positive.sum()).clamp(min=0) / k).mean()
@@ -70,7 +70,7 @@ def excess_from_groups(groups: TieGroups) -> Float[Tensor, ""]:
     return (aurc_from_groups(groups) - best).clamp(min=0)
 
 
-def correctness_from_groups(groups: TieGroups) -> Float[Tensor, ""]:
+def correctness_from_groups(groups: TieGroups) -> Scalar:
     """AUROC of correctness of confidences and correctness."""
     right = int(groups.positive.sum())
     require(

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from rankmixup.metrics.inputs import top_label
+from rankmixup.metrics.inputs import Logits, Scalar, Target, top_label
 
 __all__ = ["GRID", "grid_cells", "residual_grid", "smooth_calibration_error", "smooth_from_grid"]
 
@@ -28,7 +28,7 @@ _BLOCK = 1 << 17
 """Samples that are put on the grid at once."""
 
 
-def smooth_calibration_error(logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, from_logits: bool = True) -> Float[Tensor, ""]:
+def smooth_calibration_error(logits: Logits, target: Target, *, from_logits: bool = True) -> Scalar:
     """Smooth calibration error: the sigma at which the residuals, smoothed with it, have the L1 norm sigma.
 
     >>> probs = torch.tensor([[0.9, 0.1], [0.9, 0.1]])  # one residual, -0.4: smoothing spreads it and takes nothing off

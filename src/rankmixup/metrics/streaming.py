@@ -1,4 +1,4 @@
-"""Streaming twins of the metrics: `torchmetrics.Metric` classes that share the functions' implementation.
+"""Streaming versions of the metrics: `torchmetrics.Metric` classes that share the functions' implementation.
 
 Kept apart from the functions because importing torchmetrics is slow; `rankmixup.metrics` resolves these names on first use.
 States are sums, in float64, wherever a metric allows it: memory does not grow with the number of samples. They add up
@@ -6,219 +6,214 @@ exactly over processes, however unequal their shares: nothing is padded or avera
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torchmetrics import Metric
+from torchmetrics.utilities import dim_zero_cat
 
-from rankmixup.errors import InvalidInput, require
-from rankmixup.metrics.calibration import Bins, Norm, bin_top_label, check_norm, check_num_bins, require_debiased
-from rankmixup.metrics.classwise import Aggregate, check_aggregate, class_gaps, classwise_from_gaps
-from rankmixup.metrics.inputs import top_label
+from rankmixup.errors import InvalidInput, require, require_choice, require_flag, require_whole
+from rankmixup.metrics.calibration import NORMS, Bins, Norm, debiased_of_bins, top_label_bins
+from rankmixup.metrics.classwise import AGGREGATES, Aggregate, class_gaps, classwise_from_gaps
+from rankmixup.metrics.inputs import Logits, Target, top_label
+from rankmixup.metrics.longtail import GROUPS, bins_by_group, class_groups, group_metrics
 from rankmixup.metrics.proper import brier_per_sample, nll_per_sample, right_within
+from rankmixup.metrics.rows import check_num_bins
 from rankmixup.metrics.smooth import GRID, residual_grid, smooth_from_grid
+from rankmixup.ops import ArrayLike
 
-__all__ = [
-    "Accuracy",
-    "BrierScore",
-    "ClasswiseCalibrationError",
-    "DebiasedCalibrationError",
-    "ExpectedCalibrationError",
-    "MaximumCalibrationError",
-    "NegativeLogLikelihood",
-    "OverconfidenceError",
-    "ScoreMetric",
-    "SmoothCalibrationError",
-    "UnderconfidenceError",
-]
+__all__ = ["Accuracy", "BrierScore", "ClasswiseCalibrationError", "DebiasedCalibrationError", "ExpectedCalibrationError", "LongTailMetrics"]
+__all__ += ["MaximumCalibrationError", "NegativeLogLikelihood", "OverconfidenceError", "SmoothCalibrationError", "StreamingMetric"]
+__all__ += ["UnderconfidenceError"]
 
 
-class ScoreMetric(Metric):
-    """A metric of scores `[N, K]` and labels `[N]`; `from_logits` says which scores, once and for all batches."""
+class StreamingMetric(Metric):
+    """A metric of logits `[N, K]`, or of probabilities with `from_logits=False`, and labels `[N]`, that is updated batch by batch.
 
+    A subclass says with `_read` which numbers to keep of a batch, and with `_value` what the metric of all kept numbers is. They are
+    added up in the given shape, or put one after another where it is None.
+    """
+
+    kept: Tensor | list[Tensor]
     samples: Tensor
     full_state_update = False
     is_differentiable = False
     higher_is_better = False
 
-    def __init__(self, *, from_logits: bool = True, **kwargs: Any):
+    def __init__(self, shape: tuple[int, ...] | None, *, from_logits: bool = True, **kwargs: Any):
         super().__init__(**kwargs)
+        require_flag("from_logits", from_logits)
         self.from_logits = from_logits
         # torchmetrics gives a process that has seen nothing empty lists of this type; gathering needs one type everywhere.
         self.set_dtype(torch.float64)
-        self.add_sum("samples")
+        self.add_state("samples", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+        kept: Tensor | list[Tensor] = [] if shape is None else torch.zeros(shape, dtype=torch.float64)
+        self.add_state("kept", kept, dist_reduce_fx="cat" if shape is None else "sum")
 
-    def add_sum(self, name: str, *shape: int) -> None:
-        """A state that adds up over batches and processes."""
-        self.add_state(name, torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
-
-    def require_samples(self) -> int:
-        """How many samples were seen; refuses none."""
-        if int(self.samples) == 0:
-            raise InvalidInput(f"{type(self).__name__} must be updated with at least one sample before compute, got none")
-        return int(self.samples)
-
-
-class _MeanMetric(ScoreMetric):
-    """A mean over samples."""
-
-    total: Tensor
-
-    def __init__(self, *, from_logits: bool = True, **kwargs: Any):
-        super().__init__(from_logits=from_logits, **kwargs)
-        self.add_sum("total")
-
-    @abstractmethod
-    def _per_sample(self, logits: Tensor, target: Tensor) -> Tensor:
-        """What to take the mean of, `[N]`."""
-
-    def update(self, logits: Tensor, target: Tensor) -> None:
+    def update(self, logits: Logits, target: Target) -> None:
         """Add a batch."""
-        self.total += self._per_sample(logits, target).double().sum()
+        part = self._read(logits, target)
+        if isinstance(self.kept, list):
+            self.kept.append(part)
+        else:
+            self.kept += part
         self.samples += len(target)
 
-    def compute(self) -> Tensor:
+    def compute(self) -> Any:
         """The value over everything seen."""
-        return self.total / self.require_samples()
+        if int(self.samples) == 0:
+            raise InvalidInput(f"{type(self).__name__} must be updated with at least one sample before compute, got none")
+        return self._value(dim_zero_cat(self.kept))
+
+    @abstractmethod
+    def _read(self, logits: Logits, target: Target) -> Tensor:
+        """What to keep of a batch; refuses bad ones."""
+
+    @abstractmethod
+    def _value(self, kept: Tensor) -> Any:
+        """The metric."""
 
 
-class Accuracy(_MeanMetric):
-    """Streaming twin of `accuracy`."""
+class _Mean(StreamingMetric):
+    """A mean of `_per_sample` over samples."""
+
+    _per_sample: Callable[..., Tensor]
+
+    def __init__(self, *, from_logits: bool = True, **kwargs: Any):
+        super().__init__((), from_logits=from_logits, **kwargs)
+
+    def _read(self, logits: Logits, target: Target) -> Tensor:
+        return self._per_sample(logits, target, from_logits=self.from_logits).sum()
+
+    def _value(self, kept: Tensor) -> Tensor:
+        return kept / self.samples
+
+
+class Accuracy(_Mean):
+    """Streaming version of `accuracy`."""
 
     higher_is_better = True
 
     def __init__(self, *, top_k: int = 1, from_logits: bool = True, **kwargs: Any):
         super().__init__(from_logits=from_logits, **kwargs)
-        require(top_k >= 1, f"top_k must be at least 1, got {top_k}")
-        self.top_k = top_k
+        self.top_k = require_whole("top_k", top_k, least=1)
 
-    def _per_sample(self, logits: Tensor, target: Tensor) -> Tensor:
-        return right_within(logits, target, self.top_k, from_logits=self.from_logits)
-
-
-class NegativeLogLikelihood(_MeanMetric):
-    """Streaming twin of `negative_log_likelihood`."""
-
-    def _per_sample(self, logits: Tensor, target: Tensor) -> Tensor:
-        return nll_per_sample(logits, target, from_logits=self.from_logits)
+    def _per_sample(self, logits: Logits, target: Target, *, from_logits: bool) -> Tensor:
+        return right_within(logits, target, self.top_k, from_logits=from_logits)
 
 
-class BrierScore(_MeanMetric):
-    """Streaming twin of `brier_score`."""
+class NegativeLogLikelihood(_Mean):
+    """Streaming version of `negative_log_likelihood`."""
 
-    def _per_sample(self, logits: Tensor, target: Tensor) -> Tensor:
-        return brier_per_sample(logits, target, from_logits=self.from_logits)
+    _per_sample = staticmethod(nll_per_sample)
 
 
-class _BinnedMetric(ScoreMetric):
+class BrierScore(_Mean):
+    """Streaming version of `brier_score`."""
+
+    _per_sample = staticmethod(brier_per_sample)
+
+
+class _Binned(StreamingMetric):
     """A metric of the sums over equal-width bins."""
 
-    sums: Tensor
+    _of_bins: Callable[[Bins], Any]
 
     def __init__(self, *, num_bins: int = 15, from_logits: bool = True, **kwargs: Any):
-        super().__init__(from_logits=from_logits, **kwargs)
         check_num_bins(num_bins)
+        super().__init__((3, num_bins), from_logits=from_logits, **kwargs)
         self.num_bins = num_bins
-        self.add_sum("sums", 3, num_bins)
 
-    def update(self, logits: Tensor, target: Tensor) -> None:
-        """Add a batch."""
-        bins = bin_top_label(*top_label(logits, target, from_logits=self.from_logits), self.num_bins)
-        self.sums += torch.stack([bins.count, bins.confidence, bins.correct])
-        self.samples += len(target)
+    def _read(self, logits: Logits, target: Target) -> Tensor:
+        return top_label_bins(logits, target, self.num_bins, from_logits=self.from_logits).sums
 
-    def bins(self) -> Bins:
-        """The sums seen so far."""
-        self.require_samples()
-        return Bins(*self.sums)
+    def _value(self, kept: Tensor) -> Any:
+        return self._of_bins(Bins(*kept))
 
 
-class ExpectedCalibrationError(_BinnedMetric):
-    """Streaming twin of `expected_calibration_error`, Eq. (15)."""
+class ExpectedCalibrationError(_Binned):
+    """Streaming version of `expected_calibration_error`, Eq. (15)."""
 
     def __init__(self, *, num_bins: int = 15, norm: Norm = "l1", from_logits: bool = True, **kwargs: Any):
         super().__init__(num_bins=num_bins, from_logits=from_logits, **kwargs)
-        check_norm(norm)
+        require_choice("norm", norm, NORMS)
         self.norm: Norm = norm
 
-    def compute(self) -> Tensor:
-        """The value over everything seen."""
-        return self.bins().ece(self.norm)
+    def _of_bins(self, bins: Bins) -> Tensor:
+        return bins.ece(self.norm)
 
 
-class MaximumCalibrationError(_BinnedMetric):
-    """Streaming twin of `maximum_calibration_error`."""
+class MaximumCalibrationError(_Binned):
+    """Streaming version of `maximum_calibration_error`."""
 
-    def compute(self) -> Tensor:
-        """The value over everything seen."""
-        return self.bins().mce()
+    _of_bins = staticmethod(Bins.mce)
 
 
-class OverconfidenceError(_BinnedMetric):
-    """Streaming twin of `overconfidence_error`, Eq. (16)."""
+class OverconfidenceError(_Binned):
+    """Streaming version of `overconfidence_error`, Eq. (16)."""
 
-    def compute(self) -> Tensor:
-        """The value over everything seen."""
-        return self.bins().oe()
+    _of_bins = staticmethod(Bins.oe)
 
 
-class UnderconfidenceError(_BinnedMetric):
-    """Streaming twin of `underconfidence_error`, Eq. (17)."""
+class UnderconfidenceError(_Binned):
+    """Streaming version of `underconfidence_error`, Eq. (17)."""
 
-    def compute(self) -> Tensor:
-        """The value over everything seen."""
-        return self.bins().ue()
+    _of_bins = staticmethod(Bins.ue)
 
 
-class DebiasedCalibrationError(_BinnedMetric):
-    """Streaming twin of `debiased_calibration_error`."""
+class DebiasedCalibrationError(_Binned):
+    """Streaming version of `debiased_calibration_error`."""
 
-    def compute(self) -> Tensor:
-        """The value over everything seen."""
-        return require_debiased(self.bins().debiased())
+    _of_bins = staticmethod(debiased_of_bins)
 
 
-class ClasswiseCalibrationError(ScoreMetric):
-    """Streaming twin of `classwise_calibration_error`; a sum for each class and bin, so that it must know the classes."""
+class LongTailMetrics(_Binned):
+    """Streaming version of `long_tail_metrics`."""
 
-    gaps: Tensor
+    group: Tensor
+
+    def __init__(self, class_counts: ArrayLike, *, num_bins: int = 15, from_logits: bool = True, **kwargs: Any):
+        check_num_bins(num_bins)
+        StreamingMetric.__init__(self, (3, len(GROUPS), num_bins), from_logits=from_logits, **kwargs)
+        self.num_bins = num_bins
+        self.register_buffer("group", class_groups(class_counts), persistent=False)
+
+    def _read(self, logits: Logits, target: Target) -> Tensor:
+        return bins_by_group(logits, target, self.group, self.num_bins, from_logits=self.from_logits).sums
+
+    _of_bins = staticmethod(group_metrics)
+
+
+class ClasswiseCalibrationError(StreamingMetric):
+    """Streaming version of `classwise_calibration_error`; keeps a sum for each class and bin, so it must know the number of classes."""
 
     def __init__(self, num_classes: int, *, num_bins: int = 15, aggregate: Aggregate = "mean", from_logits: bool = True, **kwargs: Any):
-        super().__init__(from_logits=from_logits, **kwargs)
-        require(num_classes >= 1, f"num_classes must be at least 1, got {num_classes}")
+        require_whole("num_classes", num_classes, least=1)
         check_num_bins(num_bins)
-        check_aggregate(aggregate)
+        require_choice("aggregate", aggregate, AGGREGATES)
+        super().__init__((num_classes, num_bins), from_logits=from_logits, **kwargs)
         self.num_classes, self.num_bins = num_classes, num_bins
         self.aggregate: Aggregate = aggregate
-        self.add_sum("gaps", num_classes, num_bins)
 
-    def update(self, logits: Tensor, target: Tensor) -> None:
-        """Add a batch."""
+    def _read(self, logits: Logits, target: Target) -> Tensor:
         gaps = class_gaps(logits, target, self.num_bins, from_logits=self.from_logits)
-        require(len(gaps) == self.num_classes, f"scores must have num_classes = {self.num_classes} columns, got {len(gaps)}")
-        self.gaps += gaps
-        self.samples += len(target)
+        require(len(gaps) == self.num_classes, f"logits must have num_classes = {self.num_classes} columns, got {len(gaps)}")
+        return gaps
 
-    def compute(self) -> Tensor:
-        """The value over everything seen."""
-        return classwise_from_gaps(self.gaps, self.require_samples(), self.aggregate)
+    def _value(self, kept: Tensor) -> Tensor:
+        return classwise_from_gaps(kept, int(self.samples), self.aggregate)
 
 
-class SmoothCalibrationError(ScoreMetric):
-    """Streaming twin of `smooth_calibration_error`; its state is the grid of residuals."""
-
-    grid: Tensor
+class SmoothCalibrationError(StreamingMetric):
+    """Streaming version of `smooth_calibration_error`; keeps the grid of residuals."""
 
     def __init__(self, *, from_logits: bool = True, **kwargs: Any):
-        super().__init__(from_logits=from_logits, **kwargs)
-        self.add_sum("grid", GRID + 1)
+        super().__init__((GRID + 1,), from_logits=from_logits, **kwargs)
 
-    def update(self, logits: Tensor, target: Tensor) -> None:
-        """Add a batch."""
-        self.grid += residual_grid(*top_label(logits, target, from_logits=self.from_logits))
-        self.samples += len(target)
+    def _read(self, logits: Logits, target: Target) -> Tensor:
+        return residual_grid(*top_label(logits, target, from_logits=self.from_logits))
 
-    def compute(self) -> Tensor:
-        """The value over everything seen."""
-        return smooth_from_grid(self.grid, self.require_samples())
+    def _value(self, kept: Tensor) -> Tensor:
+        return smooth_from_grid(kept, int(self.samples))

@@ -1,95 +1,101 @@
 """Streaming metrics of ranks: they keep two numbers per sample, since a rank is known only when all samples are."""
 
-from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
-from torchmetrics.utilities import dim_zero_cat
 
-from rankmixup.metrics.calibration import Edges, adaptive_from_top_label, check_edges, check_num_bins, ks_from_groups
-from rankmixup.metrics.inputs import ranked_label, top_label
+from rankmixup.errors import require, require_choice
+from rankmixup.metrics.calibration import EDGES, Edges, adaptive_from_top_label, ks_from_groups
+from rankmixup.metrics.inputs import Logits, Target, ranked_label, top_label
+from rankmixup.metrics.ood import OODKind, check_kind, ood_detection, ood_scores
+from rankmixup.metrics.rows import check_num_bins
 from rankmixup.metrics.selective import aurc_from_groups, correctness_from_groups, excess_from_groups
-from rankmixup.metrics.streaming import ScoreMetric
-from rankmixup.metrics.ties import confidence_groups, odds_groups
+from rankmixup.metrics.streaming import StreamingMetric
+from rankmixup.metrics.ties import TieGroups, confidence_groups, odds_groups
+from rankmixup.ops import as_tensor
 
-__all__ = ["AURC", "AdaptiveCalibrationError", "CorrectnessAUROC", "ExcessAURC", "KSCalibrationError"]
+__all__ = ["AURC", "AdaptiveCalibrationError", "CorrectnessAUROC", "ExcessAURC", "KSCalibrationError", "OODDetection"]
 
 
-class _RankedMetric(ScoreMetric):
-    """A metric of all log-odds and correctnesses."""
+class _Ranked(StreamingMetric):
+    """A metric of two numbers of each sample that `_label` gives, a score and a truth value, and of the groups of equal scores."""
 
-    score: list[Tensor]
-    correct: list[Tensor]
+    _label: Callable[..., tuple[Tensor, Tensor]] = staticmethod(ranked_label)
+    _groups: Callable[[Tensor, Tensor], TieGroups] = staticmethod(odds_groups)
+    _of_groups: Callable[[TieGroups], Tensor]
 
     def __init__(self, *, from_logits: bool = True, **kwargs: Any):
-        super().__init__(from_logits=from_logits, **kwargs)
-        self.add_state("score", [], dist_reduce_fx="cat")
-        self.add_state("correct", [], dist_reduce_fx="cat")
+        super().__init__(None, from_logits=from_logits, **kwargs)
 
-    def update(self, logits: Tensor, target: Tensor) -> None:
-        """Add a batch."""
-        score, correct = self._read(logits, target, from_logits=self.from_logits)
-        self.score.append(score)
-        self.correct.append(correct)
-        self.samples += len(target)
+    def _read(self, logits: Logits, target: Target) -> Tensor:
+        # In one dimension, since that is what torchmetrics gathers from a process that has seen nothing.
+        return torch.stack(self._label(logits, target, from_logits=self.from_logits), dim=1).flatten()
 
-    def compute(self) -> Tensor:
-        """The value over everything seen."""
-        self.require_samples()
-        return self._value(dim_zero_cat(self.score), dim_zero_cat(self.correct))
+    def _value(self, kept: Tensor) -> Any:
+        return self._of_samples(*kept.view(-1, 2).unbind(1))
 
-    _read = staticmethod(ranked_label)
-
-    @abstractmethod
-    def _value(self, score: Tensor, correct: Tensor) -> Tensor:
-        """The metric of all samples."""
+    def _of_samples(self, score: Tensor, truth: Tensor) -> Any:
+        return self._of_groups(self._groups(score, truth))
 
 
-class _ConfidenceMetric(_RankedMetric):
-    """A metric of all confidences and correctnesses."""
+class AURC(_Ranked):
+    """Streaming version of `aurc`."""
 
-    _read = staticmethod(top_label)
+    _of_groups = staticmethod(aurc_from_groups)
 
 
-class AdaptiveCalibrationError(_ConfidenceMetric):
-    """Streaming twin of `adaptive_calibration_error`."""
+class ExcessAURC(_Ranked):
+    """Streaming version of `excess_aurc`."""
+
+    _of_groups = staticmethod(excess_from_groups)
+
+
+class CorrectnessAUROC(_Ranked):
+    """Streaming version of `correctness_auroc`."""
+
+    higher_is_better = True
+    _of_groups = staticmethod(correctness_from_groups)
+
+
+class KSCalibrationError(_Ranked):
+    """Streaming version of `ks_calibration_error`."""
+
+    _label = staticmethod(top_label)
+    _groups = staticmethod(confidence_groups)
+    _of_groups = staticmethod(ks_from_groups)
+
+
+class AdaptiveCalibrationError(_Ranked):
+    """Streaming version of `adaptive_calibration_error`."""
+
+    _label = staticmethod(top_label)
 
     def __init__(self, *, num_bins: int = 15, edges: Edges = "mass", from_logits: bool = True, **kwargs: Any):
-        super().__init__(from_logits=from_logits, **kwargs)
         check_num_bins(num_bins)
-        check_edges(edges)
+        require_choice("edges", edges, EDGES)
+        super().__init__(from_logits=from_logits, **kwargs)
         self.num_bins = num_bins
         self.edges: Edges = edges
 
-    def _value(self, score: Tensor, correct: Tensor) -> Tensor:
-        return adaptive_from_top_label(score, correct, self.num_bins, self.edges)
+    def _of_samples(self, score: Tensor, truth: Tensor) -> Tensor:
+        return adaptive_from_top_label(score, truth, self.num_bins, self.edges)
 
 
-class KSCalibrationError(_ConfidenceMetric):
-    """Streaming twin of `ks_calibration_error`."""
+class OODDetection(_Ranked):
+    """Streaming version of `ood_scores` followed by `ood_detection`: the `target` of a sample is 1 if it is out of distribution, else 0."""
 
-    def _value(self, score: Tensor, correct: Tensor) -> Tensor:
-        return ks_from_groups(confidence_groups(score, correct))
+    def __init__(self, kind: OODKind = "entropy", *, from_logits: bool = True, **kwargs: Any):
+        check_kind(kind)
+        super().__init__(from_logits=from_logits, **kwargs)
+        self.kind: OODKind = kind
 
+    def _label(self, logits: Logits, target: Target, *, from_logits: bool) -> tuple[Tensor, Tensor]:
+        score, out = ood_scores(logits, self.kind, from_logits=from_logits), as_tensor("target", target)
+        require(out.shape == score.shape, f"target must hold one truth value for each of {len(score)} samples, got {list(out.shape)}")
+        require(bool(((out == 0) | (out == 1)).all()), "target must be 0 for in-distribution and 1 for out-of-distribution samples")
+        return score, out.double()
 
-class AURC(_RankedMetric):
-    """Streaming twin of `aurc`."""
-
-    def _value(self, score: Tensor, correct: Tensor) -> Tensor:
-        return aurc_from_groups(odds_groups(score, correct))
-
-
-class ExcessAURC(_RankedMetric):
-    """Streaming twin of `excess_aurc`."""
-
-    def _value(self, score: Tensor, correct: Tensor) -> Tensor:
-        return excess_from_groups(odds_groups(score, correct))
-
-
-class CorrectnessAUROC(_RankedMetric):
-    """Streaming twin of `correctness_auroc`."""
-
-    higher_is_better = True
-
-    def _value(self, score: Tensor, correct: Tensor) -> Tensor:
-        return correctness_from_groups(odds_groups(score, correct))
+    def _of_samples(self, score: Tensor, truth: Tensor) -> dict[str, float]:
+        return ood_detection(score[truth == 0], score[truth == 1])

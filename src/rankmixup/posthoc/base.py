@@ -14,9 +14,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from rankmixup.errors import InvalidInput, require, require_choice
-from rankmixup.metrics.calibration import bin_top_label, check_num_bins
+from rankmixup.metrics.calibration import bin_top_label
 from rankmixup.metrics.inputs import check_scores
-from rankmixup.metrics.rows import row_slices
+from rankmixup.metrics.rows import check_num_bins, row_slices
 from rankmixup.ops import ArrayLike, as_tensor, check_floats, upcast
 from rankmixup.registry import Registry
 

@@ -4,6 +4,7 @@ Shapes and types are always checked. Values are read only on the CPU, unless a f
 make every step wait.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -15,25 +16,9 @@ from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require, require_choice, shown
 
-__all__ = [
-    "ArrayLike",
-    "Reduction",
-    "as_tensor",
-    "check_batch",
-    "check_counts",
-    "check_floats",
-    "check_indices",
-    "check_integers",
-    "check_logits",
-    "check_same_device",
-    "check_tensor",
-    "check_unit",
-    "class_indices",
-    "confidence",
-    "max_logit",
-    "reduce",
-    "upcast",
-]
+__all__ = ["ArrayLike", "Reduction", "as_tensor", "check_batch", "check_counts", "check_floats", "check_indices", "check_integers"]
+__all__ += ["check_logits", "check_same_device", "check_tensor", "check_unit", "class_indices", "confidence", "max_logit", "reduce"]
+__all__ += ["upcast"]
 
 ArrayLike = Tensor | NDArray[Any] | Sequence[Any]
 """What every public function takes in place of a tensor."""
@@ -114,29 +99,34 @@ def check_floats(name: str, value: Any) -> Tensor:
 
 def check_unit(name: str, value: Any, *, wait: bool = False) -> Tensor:
     """Refuse what are not numbers from 0 to 1; on a GPU they are read only with `wait`."""
-    check_floats(name, value)
-    if (wait or value.device.type == "cpu") and value.numel() > 0:
-        low, high = (bound.item() for bound in value.detach().aminmax())
-        # NaN fails both comparisons.
-        require(low >= 0 and high <= 1, f"{name} must lie in 0..1, got {high if low >= 0 else low:.6g}")
+    low, high = _range(check_floats(name, value), wait)
+    # NaN fails both comparisons.
+    require(low >= 0 and high <= 1, f"{name} must lie in 0..1, got {high if low >= 0 else low:.6g}")
     return value
 
 
 def check_indices(name: str, value: Any, size: int, *, wait: bool = False) -> Int[Tensor, "..."]:
     """`value` as 64-bit integers, which torch insists on; refuses what does not lie in 0..size - 1, on a GPU only with `wait`."""
     indices = check_integers(name, value)
-    if (wait or value.device.type == "cpu") and indices.numel() > 0:
-        low, high = (int(bound) for bound in indices.aminmax())
-        require(low >= 0 and high < size, f"{name} must lie in 0..{size - 1}, got {low if low < 0 else high}")
+    low, high = _range(indices, wait)
+    require(low >= 0 and high < size, f"{name} must lie in 0..{size - 1}, got {low if low < 0 else high}")
     return indices
 
 
 def check_counts(name: str, value: Any, *, wait: bool = False) -> Int[Tensor, "..."]:
     """`value` as 64-bit integers; refuses negative ones, on a GPU only with `wait`."""
     counts = check_integers(name, value)
-    if (wait or counts.device.type == "cpu") and counts.numel() > 0:
-        require(int(counts.min()) >= 0, f"{name} must not be negative, got {int(counts.min())}")
+    low, _ = _range(counts, wait)
+    require(low >= 0, f"{name} must not be negative, got {low}")
     return counts
+
+
+def _range(value: Tensor, wait: bool) -> tuple[float, float]:
+    """The smallest and the largest value; infinities that pass every check where there are none, or where they are not to be read."""
+    if value.numel() == 0 or not (wait or value.device.type == "cpu"):
+        return math.inf, -math.inf
+    low, high = value.detach().aminmax()
+    return low.item(), high.item()
 
 
 def check_integers(name: str, value: Any) -> Int[Tensor, "..."]:
@@ -157,21 +147,16 @@ def class_indices(name: str, target: Any, samples: int, classes: int, *, wait: b
         raise InvalidInput(f"{name} must be a tensor of class indices, such as torch.tensor([0, 2, 1]), got {shown(target)}")
     check_tensor(name, target)
     one_each = f"{name} must hold one class index for each of {samples} samples, got"
-    if target.ndim == 2 and target.shape == (samples, classes) and _one_hot(target):
-        raise InvalidInput(f"{one_each} one-hot rows of shape {list(target.shape)}; {name}.argmax(1) are the indices")
+    if target.shape == (samples, classes) and target.numel() > 0 and not target.is_meta:
+        values = target.double()
+        one_hot = bool(((values == 0) | (values == 1)).all() and (values.sum(dim=1) == 1).all())
+        require(not one_hot, f"{one_each} one-hot rows of shape {list(target.shape)}; {name}.argmax(1) are the indices")
     require(target.ndim <= 1, f"{one_each} shape {list(target.shape)}; {_SINGLE_LABEL}")
     if target.dtype not in _INTEGERS:
         advice = f"; {_SINGLE_LABEL}" if target.is_floating_point() else ""
         raise InvalidInput(f"{name} must hold class indices, got dtype {target.dtype}{advice}")
     require(target.shape == (samples,), f"{one_each} shape {list(target.shape)}")
     return check_indices(name, target, classes, wait=wait)
-
-
-def _one_hot(target: Tensor) -> bool:
-    if target.is_meta or target.numel() == 0:
-        return False
-    values = target.double()
-    return bool(((values == 0) | (values == 1)).all() and (values.sum(dim=1) == 1).all())
 
 
 def check_logits(logits: Any, *, rows: int | None = None, classes: int | None = None) -> Float[Tensor, "B K"]:

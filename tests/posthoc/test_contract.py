@@ -1,5 +1,7 @@
 """Every registered calibrator keeps the contract; a new one is tested by existing. And a broken promise is noticed."""
 
+from typing import ClassVar
+
 import pytest
 import torch
 from torch import nn
@@ -17,8 +19,7 @@ class TestEveryCalibrator(CalibratorContract):
 
 
 class Scaled(CalibrationModule):
-    def __init__(self, scale: torch.Tensor | None = None):
-        super().__init__(scale=torch.ones(1, dtype=torch.float64) if scale is None else scale)
+    identity: ClassVar = {"scale": [1.0]}
 
     def forward(self, logits: torch.Tensor) -> torch.Tensor:
         return logits * self.scale.to(logits.dtype)
@@ -36,7 +37,7 @@ class Broken(Calibrator):
     keeps_predictions = True
 
     def _fit(self, logits, target):
-        return Fitted(Scaled(self.scale(logits, target)), {"scale": 0.5})
+        return Fitted(Scaled(scale=self.scale(logits, target)), {"scale": 0.5})
 
     def scale(self, logits, target):
         return torch.full((logits.shape[1],), 0.5, dtype=torch.float64)
@@ -68,7 +69,7 @@ class Infinite(Broken):
 
 class Batched(Broken):
     def _fit(self, logits, target):
-        return Fitted(OfTheBatch(self.scale(logits, target)), {"scale": 0.5})
+        return Fitted(OfTheBatch(scale=self.scale(logits, target)), {"scale": 0.5})
 
 
 class LosesItsState(Broken):

@@ -20,7 +20,7 @@ def noisy(rng: torch.Generator, samples: int) -> tuple[torch.Tensor, torch.Tenso
 def test_value_by_hand():
     # 0.5 softmax(z / 2) + 0.25 softmax(z) + 0.25 / 2 at z = (ln 9, 0): 0.5 * 3/4 + 0.25 * 9/10 + 0.125 = 0.725
     logits = torch.tensor([[9.0, 1.0]], dtype=torch.float64).log()
-    assert EnsembleModule(2.0, (0.5, 0.25, 0.25))(logits)[0].exp().tolist() == pytest.approx([0.725, 0.275])
+    assert EnsembleModule(temperature=2.0, weights=(0.5, 0.25, 0.25))(logits)[0].exp().tolist() == pytest.approx([0.725, 0.275])
 
 
 def test_weights_are_at_their_optimum(rng):
@@ -54,7 +54,7 @@ def test_a_known_mixture_is_found_again(rng):
 def test_the_ranking_of_classes_is_kept(seed, temperature, weights):
     logits = 3 * torch.randn(20, 6, generator=random.stream(seed, "ranking"), dtype=torch.float64)
     total = sum(weights)
-    out = EnsembleModule(temperature, (weights[0] / total, weights[1] / total, weights[2] / total))(logits)
+    out = EnsembleModule(temperature=temperature, weights=[weight / total for weight in weights])(logits)
     torch.testing.assert_close(out.exp().sum(1), torch.ones(20, dtype=torch.float64))
     ranked = out.gather(1, logits.argsort(dim=1))
     # Probabilities far below the uniform part may round to the same number; none may change places.

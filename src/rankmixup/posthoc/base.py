@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from rankmixup.errors import InvalidInput, require, require_choice
 from rankmixup.metrics.calibration import bin_top_label
 from rankmixup.metrics.inputs import check_scores
-from rankmixup.metrics.rows import check_num_bins, row_slices
+from rankmixup.metrics.rows import Rows, check_num_bins, row_slices
 from rankmixup.ops import ArrayLike, as_tensor, check_floats, upcast
 from rankmixup.registry import Registry
 
@@ -77,13 +77,15 @@ class CalibrationModule(nn.Module):
 
     What was fitted is held in float64 buffers, which no optimiser changes. They stay float64 when a whole network is made `.float()` or
     `.half()`, since steps between neighbouring samples would be rounded away; only a device that has no float64 gets float32.
-    Logits come back in the precision they came in.
+    Logits come back in the precision they came in. A subclass names its buffers in `identity`, with values that change nothing.
     """
 
-    def __init__(self, **state: Tensor):
+    identity: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, **state: Any):
         super().__init__()
-        for name, value in state.items():
-            self.register_buffer(name, value)
+        for name, value in (self.identity | state).items():
+            self.register_buffer(name, torch.as_tensor(value, dtype=torch.float64))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "CalibrationModule":
         def moved(buffer: Tensor) -> Tensor:
@@ -122,10 +124,7 @@ class Calibrator(ABC):
     """What the fit minimises, one of `objectives`; the first of them if None."""
     num_bins: int = 15
     """Bins of the ECE in the report, 1 to 1,000; of histogram binning also its own."""
-    report_: FitReport = field(init=False, repr=False, compare=False)
     _module: CalibrationModule | None = field(init=False, repr=False, compare=False, default=None)
-    _classes: int = field(init=False, repr=False, compare=False)
-    _fingerprint: str = field(init=False, repr=False, compare=False)
 
     name: ClassVar[str]
     objectives: ClassVar[tuple[str, ...]] = ("nll",)
@@ -235,12 +234,8 @@ def _nll_and_ece(module: nn.Module, logits: Tensor, target: Tensor, num_bins: in
     """NLL and ECE of what `module` makes of the logits."""
 
     def part(rows: Tensor, place: slice) -> tuple[Tensor, Tensor, Tensor]:
-        scores = module(rows)
-        top, prediction = scores.max(dim=1)
-        right = scores.gather(1, target[place].unsqueeze(1)).squeeze(1)
-        # Not torch's softmax, which splits even a slice as small as this over threads.
-        total = (scores - top.unsqueeze(1)).exp_().sum(dim=1)
-        return total.log() + (top - right), total.reciprocal(), (prediction == target[place]).double()
+        found = Rows(module(rows), target[place], from_logits=True)
+        return found.nll, found.confidence, found.right_within(1)
 
     nll, confidence, correct = (torch.cat(column) for column in zip(*over_rows(logits, part), strict=True))
     return {"nll": nll.mean().item(), "ece": bin_top_label(confidence, correct, num_bins).ece().item()}

@@ -1,6 +1,6 @@
 """Ensemble temperature scaling: a mixture of scaled, raw and uniform probabilities."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -22,12 +22,7 @@ class EnsembleModule(CalibrationModule):
 
     temperature: Tensor
     weights: Tensor
-
-    def __init__(self, temperature: float = 1.0, weights: tuple[float, float, float] = (0.0, 1.0, 0.0)):
-        super().__init__(
-            temperature=torch.tensor(temperature, dtype=torch.float64),
-            weights=torch.tensor(weights, dtype=torch.float64),
-        )
+    identity: ClassVar = {"temperature": 1.0, "weights": [0.0, 1.0, 0.0]}
 
     def forward(self, logits: Float[Tensor, "*batch K"]) -> Float[Tensor, "*batch K"]:
         scaled, raw, uniform = self.weights.to(logits.dtype).log().unbind()
@@ -58,8 +53,7 @@ class EnsembleTemperatureScaling(Calibrator):
         weights, gap = _best_weights(_log_likelihoods(logits, target, temperature))
         note = f"the NLL of the weights may be {gap:.1e} above its minimum" if converged and gap > _GAP else ""
         parameters: dict[str, float | list[float]] = {"temperature": temperature, "weights": weights.tolist()}
-        scaled, raw, uniform = weights.tolist()
-        return Fitted(EnsembleModule(temperature, (scaled, raw, uniform)), parameters, converged and not note, note)
+        return Fitted(EnsembleModule(**parameters), parameters, converged and not note, note)
 
 
 def _log_likelihoods(logits: Tensor, target: Tensor, temperature: float) -> NDArray[Any]:

@@ -1,5 +1,7 @@
 """Histogram binning: the confidence of a prediction becomes the accuracy of its bin."""
 
+from typing import ClassVar
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -17,12 +19,7 @@ class HistogramModule(CalibrationModule):
 
     edges: Tensor
     values: Tensor
-
-    def __init__(self, edges: Float[Tensor, " E"] | None = None, values: Float[Tensor, " H"] | None = None):
-        super().__init__(
-            edges=torch.zeros(0, dtype=torch.float64) if edges is None else edges,
-            values=torch.ones(1, dtype=torch.float64) if values is None else values,
-        )
+    identity: ClassVar = {"edges": [], "values": [1.0]}
 
     def forward(self, logits: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
         if logits.shape[1] == 1:
@@ -66,7 +63,7 @@ class HistogramBinning(Calibrator):
         count = torch.bincount(index, minlength=len(edges) + 1)
         right = torch.bincount(index[prediction == target], minlength=len(edges) + 1)
         values = (right + 1 / logits.shape[1]) / (count + 1).double()
-        return Fitted(HistogramModule(edges, values), {"edges": edges.tolist(), "values": values.tolist()})
+        return Fitted(HistogramModule(edges=edges, values=values), {"edges": edges.tolist(), "values": values.tolist()})
 
 
 def _confidence(logits: Tensor) -> tuple[Tensor, Tensor]:

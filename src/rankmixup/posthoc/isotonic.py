@@ -1,5 +1,7 @@
 """Isotonic regression: a monotone map of the probability of each class."""
 
+from typing import ClassVar
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -18,10 +20,7 @@ class IsotonicModule(CalibrationModule):
 
     inputs: Tensor
     outputs: Tensor
-
-    def __init__(self, inputs: Float[Tensor, "K M"] | None = None, outputs: Float[Tensor, "K M"] | None = None):
-        identity = torch.tensor([[0.0, 1.0]], dtype=torch.float64)
-        super().__init__(inputs=identity if inputs is None else inputs, outputs=identity.clone() if outputs is None else outputs)
+    identity: ClassVar = {"inputs": [[0.0, 1.0]], "outputs": [[0.0, 1.0]]}
 
     def class_maps(self, probs: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
         """The map of each class, before the classes are normalised."""
@@ -67,8 +66,8 @@ class IsotonicCalibration(Calibrator):
             outputs.append(torch.from_numpy((samples * regression.y_thresholds_ + 1 / classes) / (samples + 1)))
         steps = max(2, max(len(thresholds) for thresholds in inputs))
         module = IsotonicModule(
-            torch.stack([_filled(thresholds, steps) for thresholds in inputs]),
-            torch.stack([F.pad(values, (0, steps - len(values)), value=values[-1].item()) for values in outputs]),
+            inputs=torch.stack([_filled(thresholds, steps) for thresholds in inputs]),
+            outputs=torch.stack([F.pad(values, (0, steps - len(values)), value=values[-1].item()) for values in outputs]),
         )
         return Fitted(module, {"steps": [float(len(thresholds)) for thresholds in inputs]})
 

@@ -1,6 +1,7 @@
 """Temperature scaling: one number that divides all logits, fitted on held-out data."""
 
 import math
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -23,9 +24,7 @@ class TemperatureModule(CalibrationModule):
     """Divides logits by the buffer `temperature`."""
 
     temperature: Tensor
-
-    def __init__(self, temperature: float = 1.0):
-        super().__init__(temperature=torch.tensor(temperature, dtype=torch.float64))
+    identity: ClassVar = {"temperature": 1.0}
 
     def forward(self, logits: Float[Tensor, "*batch K"]) -> Float[Tensor, "*batch K"]:
         return logits / self.temperature.to(logits.dtype)
@@ -55,7 +54,7 @@ class TemperatureScaling(Calibrator):
     def _fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Fitted:
         search = solve_temperature if self.objective == "nll" else self._search_grid
         temperature, converged = search(logits, target)
-        return Fitted(TemperatureModule(temperature), {"temperature": temperature}, converged)
+        return Fitted(TemperatureModule(temperature=temperature), {"temperature": temperature}, converged)
 
     def _search_grid(self, logits: Tensor, target: Tensor) -> tuple[float, bool]:
         def confidences(rows: Tensor, _: slice) -> Tensor:

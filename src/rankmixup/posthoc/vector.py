@@ -1,6 +1,6 @@
 """Vector scaling: a scale and a bias for each class."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -22,12 +22,7 @@ class VectorModule(CalibrationModule):
 
     scale: Tensor
     bias: Tensor
-
-    def __init__(self, scale: Float[Tensor, " K"] | None = None, bias: Float[Tensor, " K"] | None = None):
-        super().__init__(
-            scale=torch.ones(1, dtype=torch.float64) if scale is None else scale,
-            bias=torch.zeros(1, dtype=torch.float64) if bias is None else bias,
-        )
+    identity: ClassVar = {"scale": [1.0], "bias": [0.0]}
 
     def forward(self, logits: Float[Tensor, "*batch K"]) -> Float[Tensor, "*batch K"]:
         return logits * self.scale.to(logits.dtype) + self.bias.to(logits.dtype)
@@ -68,7 +63,7 @@ class VectorScaling(Calibrator):
         )
         scale, bias = _natural(found.x, mean, spread)
         bias -= bias.mean()
-        module = VectorModule(torch.from_numpy(scale), torch.from_numpy(bias))
+        module = VectorModule(scale=scale, bias=bias)
         note = _no_optimum(module, logits, target)
         if not note and np.abs(found.jac).max() > _FLAT:
             note = f"the search ended after {found.nit} steps where the likelihood still rises"

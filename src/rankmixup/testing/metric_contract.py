@@ -78,28 +78,31 @@ class RegisteredMetricContract:
             with contextlib.suppress(InvalidInput):
                 assert 0 <= self.value(key, *data).item() <= METRICS[key].most
 
+Make = Callable[[], Metric]
+Function = Callable[..., Any]
+
 
 class MetricContract:
     """Inherit from it, call the class `Test...` and give it the fixtures `metric` and `function`; pytest then runs every test below.
 
-    `metric` builds the streaming metric under test, which must pickle; `function(logits, target)` is its twin.
+    `metric` builds the streaming metric under test, which must pickle; `function(logits, target)` is the pure function of the same name.
     """
 
     samples: ClassVar[int] = 120
     classes: ClassVar[int] = 10
-    _computed_by_both: ClassVar[dict[tuple[Callable[[], Metric], ...], tuple[bytes, bytes]]] = {}
+    _computed_by_both: ClassVar[dict[tuple[Make, ...], tuple[bytes, bytes]]] = {}
 
-    def companions(self, metric: Callable[[], Metric]) -> tuple[Callable[[], Metric], ...]:
+    def companions(self, metric: Make) -> tuple[Make, ...]:
         """Metrics to run in one pair of processes, which take seconds to start; of them, the one under test is one."""
         return (metric,)
 
     @pytest.fixture
-    def metric(self) -> Callable[[], Metric]:
+    def metric(self) -> Make:
         """Builds the metric under test; override it."""
         raise NotImplementedError("a metric contract needs a fixture `metric`")
 
     @pytest.fixture
-    def function(self) -> Callable[[Tensor, Tensor], Any]:
+    def function(self) -> Function:
         """The pure function of the same name, with the same options; override it."""
         raise NotImplementedError("a metric contract needs a fixture `function`")
 
@@ -111,87 +114,68 @@ class MetricContract:
         logits[-10:] = logits[:10]
         return logits, target
 
-    def test_batches_give_what_the_whole_gives(self, metric: Callable[[], Metric], function: Callable[..., Any]) -> None:
-        """In whatever batches and whatever order, also of one sample; and again after a reset."""
+    def test_batches_give_what_the_whole_gives(self, metric: Make, function: Function) -> None:
+        """In whatever batches and whatever order, ties included; also of one sample; and again after a reset."""
         logits, target = self.make_data()
         streaming = metric()
         for size in (self.samples, 37, 1):
-            for part in torch.randperm(self.samples, generator=random.stream(size, "order")).split(size):
+            order = torch.randperm(self.samples, generator=random.stream(size, "order"))
+            for part in order.split(size):
                 streaming.update(logits[part], target[part])
             assert_same(streaming.compute(), function(logits, target))
+            assert_same(function(logits[order], target[order]), function(logits, target))
             streaming.reset()
 
-    def test_order_does_not_matter(self, function: Callable[..., Any]) -> None:
-        """Ties included."""
-        logits, target = self.make_data()
-        order = torch.randperm(self.samples, generator=random.stream(0, "order"))
-        assert_same(function(logits[order], target[order]), function(logits, target))
-
-    def test_forward_gives_the_value_of_the_batch(self, metric: Callable[[], Metric], function: Callable[..., Any]) -> None:
+    def test_forward_gives_the_value_of_the_batch(self, metric: Make, function: Function) -> None:
         """And adds it, as torchmetrics promises."""
         logits, target = self.make_data()
-        half, streaming = self.samples // 2, metric()
-        assert_same(streaming(logits[:half], target[:half]), function(logits[:half], target[:half]))
-        assert_same(streaming(logits[half:], target[half:]), function(logits[half:], target[half:]))
+        streaming = metric()
+        for half in (slice(self.samples // 2), slice(self.samples // 2, None)):
+            assert_same(streaming(logits[half], target[half]), function(logits[half], target[half]))
         assert_same(streaming.compute(), function(logits, target))
 
-    def test_nothing_seen_is_refused(self, metric: Callable[[], Metric]) -> None:
+    def test_nothing_seen_is_refused(self, metric: Make) -> None:
         """In one sentence, before the first batch and after a reset; torchmetrics warns as well."""
-        fresh, reset = metric(), metric()
-        reset.update(*self.make_data())
+        reset = _updated(metric, self.make_data())
         reset.reset()
-        for streaming in (fresh, reset):
+        for streaming in (metric(), reset):
             with pytest.warns(UserWarning, match="before the ``update`` method"), pytest.raises(InvalidInput, match="at least one sample"):
                 streaming.compute()
 
-    def test_a_bad_batch_is_refused_and_changes_nothing(self, metric: Callable[[], Metric], function: Callable[..., Any]) -> None:
+    def test_a_bad_batch_is_refused_and_changes_nothing(self, metric: Make, function: Function) -> None:
         """The batches before and after it still count."""
         logits, target = self.make_data()
-        streaming = metric()
-        streaming.update(logits[:50], target[:50])
+        streaming = _updated(metric, (logits[:50], target[:50]))
         with pytest.raises(InvalidInput):
             streaming.update(logits.where(logits != logits[3, 0], torch.nan), target)
         streaming.update(logits[50:], target[50:])
         assert_same(streaming.compute(), function(logits, target))
 
-    def test_pickles_with_its_state(self, metric: Callable[[], Metric]) -> None:
-        """Checkpoints and launchers do that."""
-        streaming = metric()
-        streaming.update(*self.make_data())
-        revived = pickle.loads(pickle.dumps(streaming))  # noqa: S301 - made on this line
-        assert_same(revived.compute(), streaming.compute())
-
-    def test_state_grows_only_by_numbers_per_sample(self, metric: Callable[[], Metric]) -> None:
+    def test_state_grows_only_by_numbers_per_sample(self, metric: Make) -> None:
         """Sums do not grow at all; metrics of ranks keep at most two numbers for each sample, never the scores."""
-        streaming, sizes = metric(), []
-        for seed in range(3):
-            streaming.update(*self.make_data(seed))
-            states = [getattr(streaming, name) for name in streaming._defaults]
-            sizes.append(sum(sum(part.numel() for part in state) if isinstance(state, list) else state.numel() for state in states))
-        growth = 0 if all(isinstance(default, Tensor) for default in streaming._defaults.values()) else 2 * self.samples
+        batches = [self.make_data(seed) for seed in range(3)]
+        sizes = [sum(part.numel() for part in _state(_updated(metric, *batches[:count]))) for count in (1, 2, 3)]
+        growth = 0 if all(isinstance(default, Tensor) for default in metric()._defaults.values()) else 2 * self.samples
         assert sizes[1] - sizes[0] == sizes[2] - sizes[1] == growth
 
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-    def test_half_precision_is_summed_in_full(self, metric: Callable[[], Metric], function: Callable[..., Any], dtype: torch.dtype) -> None:
+    def test_half_precision_is_summed_in_full(self, metric: Make, function: Function, dtype: torch.dtype) -> None:
         """The same as its rounded scores in float32; a thousand of them lose nothing on the way."""
         logits, target = self.make_data()
         rounded = logits.to(dtype)
-        streaming = metric()
-        for _ in range(10):
-            streaming.update(rounded, target)
+        streaming = _updated(metric, *[(rounded, target)] * 10)
         assert_same(streaming.compute(), function(rounded.float().repeat(10, 1), target.repeat(10)))
 
-    def test_gradients_are_neither_needed_nor_kept(self, metric: Callable[[], Metric], function: Callable[..., Any]) -> None:
-        """Scores straight from a model do not drag its graph along."""
+    def test_state_pickles_and_has_no_gradients(self, metric: Make, function: Function) -> None:
+        """Checkpoints and launchers pickle it; scores straight from a model do not drag its graph along."""
         logits, target = self.make_data()
-        streaming = metric()
-        streaming.update(logits.clone().requires_grad_(), target)
-        assert_same(streaming.compute(), function(logits, target))
-        states = [getattr(streaming, name) for name in streaming._defaults]
-        assert not any(part.requires_grad for state in states for part in (state if isinstance(state, list) else [state]))
+        streaming = _updated(metric, (logits.clone().requires_grad_(), target))
+        assert not any(part.requires_grad for part in _state(streaming))
+        revived = pickle.loads(pickle.dumps(streaming))  # noqa: S301 - made on this line
+        assert_same(revived.compute(), function(logits, target))
 
     @pytest.mark.dist
-    def test_two_processes_give_what_one_gives(self, metric: Callable[[], Metric], function: Callable[..., Any]) -> None:
+    def test_two_processes_give_what_one_gives(self, metric: Make, function: Function) -> None:
         """However unequal their shares, also if one has seen nothing."""
         companions = self.companions(metric)
         if companions not in self._computed_by_both:
@@ -200,6 +184,20 @@ class MetricContract:
         for rank in self._computed_by_both[companions]:
             for result in pickle.loads(rank)[companions.index(metric)]:  # noqa: S301 - from a process started here
                 assert_same(result, function(*self.make_data()))
+
+
+def _updated(metric: Make, *batches: tuple[Tensor, Tensor]) -> Metric:
+    """A metric that has seen these batches."""
+    streaming = metric()
+    for batch in batches:
+        streaming.update(*batch)
+    return streaming
+
+
+def _state(metric: Metric) -> list[Tensor]:
+    """All tensors that it keeps."""
+    states = [getattr(metric, name) for name in metric._defaults]
+    return [part for state in states for part in (state if isinstance(state, list) else [state])]
 
 
 def _compute(rank: int, job: bytes) -> bytes:

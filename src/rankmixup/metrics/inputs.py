@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require, require_flag
 from rankmixup.metrics.rows import Rows, row_slices
-from rankmixup.ops import as_tensor, check_floats, check_same_device, class_indices
+from rankmixup.ops import ArrayLike, as_tensor, check_floats, check_same_device, class_indices
 
 __all__ = ["Logits", "Scalar", "Target", "check_scores", "checked_rows", "over_rows", "ranked_label", "top_label"]
 
@@ -29,7 +29,7 @@ _CHUNK = 1 << 18
 """Scores in one chunk: small enough to stay in cache while it is checked and used, large enough to hide Python."""
 
 
-def checked_rows(scores: Logits, target: Target, *, from_logits: bool, target_name: str = "target") -> Iterator[Rows]:
+def checked_rows(scores: ArrayLike, target: ArrayLike, *, from_logits: bool, target_name: str = "target") -> Iterator[Rows]:
     """Chunks of rows in order; each is checked just before, while it is read into the cache anyway.
 
     Refuses, in one sentence, scores and labels from which no right number can be computed. What all rows together may not be is
@@ -49,7 +49,7 @@ def checked_rows(scores: Logits, target: Target, *, from_logits: bool, target_na
         require(one_hot, "logits must not be probabilities, but every row lies in [0, 1] and sums to 1; pass from_logits=False if they are")
 
 
-def over_rows(figures: Callable[[Rows], T], scores: Logits, target: Target, *, from_logits: bool) -> list[T]:
+def over_rows(figures: Callable[[Rows], T], scores: ArrayLike, target: ArrayLike, *, from_logits: bool) -> list[T]:
     """What `figures` makes of each chunk of `checked_rows`."""
     return [figures(rows) for rows in checked_rows(scores, target, from_logits=from_logits)]
 
@@ -67,7 +67,7 @@ def _check_part(part: Tensor, start: int, from_logits: bool) -> bool:
     return probs
 
 
-def check_scores(scores: Logits, target: Target, *, from_logits: bool = True, target_name: str = "target") -> None:
+def check_scores(scores: ArrayLike, target: ArrayLike, *, from_logits: bool = True, target_name: str = "target") -> None:
     """Refuse, in one sentence, scores and labels from which no right number can be computed."""
     for _ in checked_rows(scores, target, from_logits=from_logits, target_name=target_name):
         pass

@@ -1,14 +1,16 @@
 """Accuracy and proper scores."""
 
+from collections.abc import Callable
+
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup.errors import require, require_whole
 from rankmixup.metrics.inputs import Logits, Scalar, Target, over_rows
 from rankmixup.metrics.rows import Rows
 
-__all__ = ["accuracy", "brier_per_sample", "brier_score", "negative_log_likelihood", "nll_per_sample", "right_within"]
+__all__ = ["accuracy", "brier_score", "negative_log_likelihood"]
 
 
 def accuracy(logits: Logits, target: Target, *, from_logits: bool = True, top_k: int = 1) -> Scalar:
@@ -17,19 +19,8 @@ def accuracy(logits: Logits, target: Target, *, from_logits: bool = True, top_k:
     >>> accuracy(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([0, 1]), from_logits=False)
     tensor(0.5000, dtype=torch.float64)
     """
-    return right_within(logits, target, top_k, from_logits=from_logits).double().mean()
-
-
-def right_within(logits: Logits, target: Target, top_k: int, *, from_logits: bool) -> Bool[Tensor, " N"]:
-    """Whether each sample's right class is among the `top_k` most probable."""
     require_whole("top_k", top_k, least=1)
-
-    def right(rows: Rows) -> Tensor:
-        classes = rows.scores.shape[1]
-        require(top_k <= classes, f"top_k must be at most the number of classes, {classes}, got {top_k}")
-        return rows.right_within(top_k)
-
-    return torch.cat(over_rows(right, logits, target, from_logits=from_logits))
+    return per_sample(lambda rows: right_within(rows, top_k), logits, target, from_logits).mean()
 
 
 def negative_log_likelihood(logits: Logits, target: Target, *, from_logits: bool = True) -> Scalar:
@@ -38,12 +29,7 @@ def negative_log_likelihood(logits: Logits, target: Target, *, from_logits: bool
     >>> negative_log_likelihood(torch.tensor([[0.5, 0.5], [1.0, 0.0]]), torch.tensor([0, 0]), from_logits=False)  # ln(2) / 2
     tensor(0.3466, dtype=torch.float64)
     """
-    return nll_per_sample(logits, target, from_logits=from_logits).mean()
-
-
-def nll_per_sample(logits: Logits, target: Target, *, from_logits: bool) -> Float[Tensor, " N"]:
-    """-log(probability of the right class) of each sample."""
-    return torch.cat(over_rows(lambda rows: rows.nll, logits, target, from_logits=from_logits))
+    return per_sample(lambda rows: rows.nll, logits, target, from_logits).mean()
 
 
 def brier_score(logits: Logits, target: Target, *, from_logits: bool = True) -> Scalar:
@@ -52,9 +38,16 @@ def brier_score(logits: Logits, target: Target, *, from_logits: bool = True) -> 
     >>> brier_score(torch.tensor([[0.5, 0.5], [1.0, 0.0]]), torch.tensor([0, 0]), from_logits=False)  # (0.25 + 0.25 + 0) / 2
     tensor(0.2500, dtype=torch.float64)
     """
-    return brier_per_sample(logits, target, from_logits=from_logits).mean()
+    return per_sample(lambda rows: rows.brier, logits, target, from_logits).mean()
 
 
-def brier_per_sample(logits: Logits, target: Target, *, from_logits: bool) -> Float[Tensor, " N"]:
-    """Squared distance from the one-hot label of each sample."""
-    return torch.cat(over_rows(lambda rows: rows.brier, logits, target, from_logits=from_logits))
+def per_sample(number: Callable[[Rows], Tensor], logits: Logits, target: Target, from_logits: bool) -> Float[Tensor, " N"]:
+    """A number of each sample, in float64."""
+    return torch.cat(over_rows(number, logits, target, from_logits=from_logits)).double()
+
+
+def right_within(rows: Rows, top_k: int) -> Tensor:
+    """Whether the right class of each row is among the `top_k` most probable."""
+    classes = rows.scores.shape[1]
+    require(top_k <= classes, f"top_k must be at most the number of classes, {classes}, got {top_k}")
+    return rows.right_within(top_k)

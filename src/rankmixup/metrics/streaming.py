@@ -7,6 +7,7 @@ exactly over processes, however unequal their shares: nothing is padded or avera
 
 from abc import abstractmethod
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -19,8 +20,8 @@ from rankmixup.metrics.calibration import NORMS, Bins, Norm, debiased_of_bins, t
 from rankmixup.metrics.classwise import AGGREGATES, Aggregate, class_gaps, classwise_from_gaps
 from rankmixup.metrics.inputs import Logits, Target, top_label
 from rankmixup.metrics.longtail import GROUPS, bins_by_group, class_groups, group_metrics
-from rankmixup.metrics.proper import brier_per_sample, nll_per_sample, right_within
-from rankmixup.metrics.rows import check_num_bins
+from rankmixup.metrics.proper import per_sample, right_within
+from rankmixup.metrics.rows import Rows, check_num_bins
 from rankmixup.metrics.smooth import GRID, residual_grid, smooth_from_grid
 from rankmixup.ops import ArrayLike
 
@@ -77,15 +78,15 @@ class StreamingMetric(Metric):
 
 
 class _Mean(StreamingMetric):
-    """A mean of `_per_sample` over samples."""
+    """A mean over samples of what `_number` reads from rows of scores."""
 
-    _per_sample: Callable[..., Tensor]
+    _number: Callable[[Rows], Tensor]
 
     def __init__(self, *, from_logits: bool = True, **kwargs: Any):
         super().__init__((), from_logits=from_logits, **kwargs)
 
     def _read(self, logits: Logits, target: Target) -> Tensor:
-        return self._per_sample(logits, target, from_logits=self.from_logits).sum()
+        return per_sample(self._number, logits, target, self.from_logits).sum()
 
     def _value(self, kept: Tensor) -> Tensor:
         return kept / self.samples
@@ -100,20 +101,20 @@ class Accuracy(_Mean):
         super().__init__(from_logits=from_logits, **kwargs)
         self.top_k = require_whole("top_k", top_k, least=1)
 
-    def _per_sample(self, logits: Logits, target: Target, *, from_logits: bool) -> Tensor:
-        return right_within(logits, target, self.top_k, from_logits=from_logits)
+    def _number(self, rows: Rows) -> Tensor:
+        return right_within(rows, self.top_k)
 
 
 class NegativeLogLikelihood(_Mean):
     """Streaming version of `negative_log_likelihood`."""
 
-    _per_sample = staticmethod(nll_per_sample)
+    _number = attrgetter("nll")
 
 
 class BrierScore(_Mean):
     """Streaming version of `brier_score`."""
 
-    _per_sample = staticmethod(brier_per_sample)
+    _number = attrgetter("brier")
 
 
 class _Binned(StreamingMetric):

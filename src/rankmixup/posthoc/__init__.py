@@ -7,16 +7,5 @@ from rankmixup.posthoc.isotonic import IsotonicCalibration
 from rankmixup.posthoc.temperature import TemperatureScaling
 from rankmixup.posthoc.vector import VectorScaling
 
-__all__ = [
-    "CALIBRATORS",
-    "CalibrationModule",
-    "Calibrator",
-    "EnsembleTemperatureScaling",
-    "FitReport",
-    "Fitted",
-    "HistogramBinning",
-    "IsotonicCalibration",
-    "TemperatureScaling",
-    "VectorScaling",
-    "register_calibrator",
-]
+__all__ = ["CALIBRATORS", "CalibrationModule", "Calibrator", "EnsembleTemperatureScaling", "FitReport", "Fitted", "HistogramBinning"]
+__all__ += ["IsotonicCalibration", "TemperatureScaling", "VectorScaling", "register_calibrator"]

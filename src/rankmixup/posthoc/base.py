@@ -235,7 +235,7 @@ def _nll_and_ece(module: nn.Module, logits: Tensor, target: Tensor, num_bins: in
 
     def part(rows: Tensor, place: slice) -> tuple[Tensor, Tensor, Tensor]:
         found = Rows(module(rows), target[place], from_logits=True)
-        return found.nll, found.confidence, found.right_within(1)
+        return found.nll, found.confidence, found.right_within(1).double()
 
     nll, confidence, correct = (torch.cat(column) for column in zip(*over_rows(logits, part), strict=True))
     return {"nll": nll.mean().item(), "ece": bin_top_label(confidence, correct, num_bins).ece().item()}

@@ -78,6 +78,7 @@ class RegisteredMetricContract:
             with contextlib.suppress(InvalidInput):
                 assert 0 <= self.value(key, *data).item() <= METRICS[key].most
 
+
 Make = Callable[[], Metric]
 Function = Callable[..., Any]
 

@@ -1,13 +1,13 @@
 """The documentation's page of results and the README's summary, from what `rankmixup reproduce ... --write` left.
 
 rankmixup reproduce all --scale cpu --data-root DATA --write results/cpu
-python -m studies.results            # writes docs/results.md and the summary in README.md
+python -m studies.results            # from scorecard.json: the other files of results/cpu, docs/results.md, the summary in README.md
 """
 
 from pathlib import Path
 
 from rankmixup.files import write_atomic
-from rankmixup.reports.results import insert_summary, read_scorecard, results_page, summary
+from rankmixup.reports.results import insert_summary, read_scorecard, results_page, summary, write_results
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "results" / "cpu"
@@ -27,5 +27,6 @@ def documents() -> dict[Path, str]:
 
 
 if __name__ == "__main__":
+    write_results(read_scorecard(FOLDER), FOLDER)
     for path, text in documents().items():
         write_atomic(path, text.encode())

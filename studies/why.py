@@ -97,7 +97,7 @@ def _against(ours: Sequence[float], theirs: Sequence[float], method: str) -> lis
     over = over_seeds([mine - other for mine, other in zip(ours, theirs, strict=True)])
     assert over.low is not None
     assert over.high is not None
-    verdict = "higher than CE" if over.low > 0 else "lower than CE" if over.high < 0 else "cannot tell"
+    verdict = "higher than CE" if over.low > 0 else "lower than CE" if over.high < 0 else "inconclusive"
     return [f"{over.value:+.1f}", f"{over.low:+.1f} to {over.high:+.1f}", verdict]
 
 

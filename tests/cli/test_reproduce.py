@@ -31,8 +31,20 @@ def test_a_dry_run_tells_runs_and_cost(capsys, tmp_path):
     assert main(["reproduce", "table5", "--scale", "quick", "--dry-run", "--runs", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert "5 runs, 0 of them finished" in text
+    assert "table5, MRL by margin m. In the paper: Small margins best" in text
     assert "core hours" in text
     assert list(tmp_path.iterdir()) == []
+
+
+def test_scale_cpu_says_which_data_it_takes(capsys, monkeypatch, tmp_path):
+    monkeypatch.delenv("RANKMIXUP_DATA", raising=False)
+    argv = ["reproduce", "table5", "--scale", "cpu", "--dry-run", "--runs", str(tmp_path)]
+    assert main(argv) == 0
+    said = capsys.readouterr().err
+    assert "embedded digits in place of CIFAR-10" in said
+    assert "--data-root" in said
+    assert main([*argv, "--data-root", str(tmp_path)]) == 0
+    assert f"a part of CIFAR-10, from {tmp_path}" in capsys.readouterr().err
 
 
 def test_shared_runs_are_counted_once(capsys):

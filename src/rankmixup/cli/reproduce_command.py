@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from rankmixup.cli.output import answer, make_folder
+from rankmixup.cli.output import answer, console, make_folder
 from rankmixup.cli.parsing import parse
 from rankmixup.cli.work import WorkOptions, print_estimate, raise_failures
 from rankmixup.errors import require, require_whole, unknown_name
@@ -57,7 +57,11 @@ def run(argv: list[str]) -> int:
     parts = [(experiment, experiment.cells(scale, options.seeds)) for experiment in chosen]
     tasks = tasks_for(cells for _, cells in parts)
     head = {"experiments": [experiment.key for experiment in chosen], "scale": scale.key}
+    console(stderr=True).print(f"Scale {scale.key}: {scale.summary}.", markup=False, highlight=False, soft_wrap=True)
     if options.dry_run:
+        if not options.json:
+            for each in chosen:
+                console().print(f"{each.key}, {each.title}. In the paper: {each.expect}", markup=False, highlight=False, soft_wrap=True)
         print_estimate(tasks, options, "gpu" if scale.key == "paper" else "core", head)
         return 0
     if options.write is not None:

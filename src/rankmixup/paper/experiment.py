@@ -68,6 +68,7 @@ class Scale:
 
     key: str
     summary: str
+    """One line: what is trained, and on which data."""
     setting: Callable[["Experiment", Column], Setting | None]
     """None for a column that this scale leaves empty."""
     seeds: Callable[["Experiment"], int]

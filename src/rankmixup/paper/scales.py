@@ -32,12 +32,7 @@ from rankmixup.runs import Optimisation, recipe_for
 
 __all__ = ["SCALES", "find_scale"]
 
-SCALES = {
-    "paper": "the paper's data, networks and recipes; for GPUs",
-    "cpu": "a small network on a part of CIFAR-10 (with a data root) or on embedded data; hours on two cores",
-    "quick": "embedded data for few epochs, one seed; at most two minutes a table",
-}
-"""Name to one line about it."""
+SCALES = ("paper", "cpu", "quick")
 
 _CIFAR10 = "cifar10/resnet50"
 _UNKNOWN = "cifar10/resnet50/cifar100"
@@ -47,18 +42,26 @@ _CPU_SEEDS = {"table1": 5, "table4": 5, "table7": 5, "table8": 5, "supplement1":
 
 
 def find_scale(key: str, data_root: Path | None = None) -> Scale:
-    """The scale of this name; cpu takes CIFAR-10 where a data root is given, or RANKMIXUP_DATA names one, and digits otherwise."""
+    """The scale of this name; its summary says which data it takes.
+
+    Args:
+        key: one of `SCALES`.
+        data_root: folder of CIFAR-10 for scale cpu; without it, and without RANKMIXUP_DATA, embedded digits take its place.
+    """
     if key == "paper":
-        return Scale(key, SCALES[key], _paper, lambda experiment: 1)
+        return Scale(key, "the paper's data, networks and recipes; for GPUs", _paper, lambda experiment: 1)
     if key == "quick":
-        return Scale(key, SCALES[key], _quick, lambda experiment: 1)
-    real = data_root is not None or bool(os.environ.get("RANKMIXUP_DATA"))
+        return Scale(key, "embedded digits for few epochs, one seed; at most two minutes a table", _quick, lambda experiment: 1)
+
+    def seeds(experiment: Experiment) -> int:
+        return _CPU_SEEDS.get(experiment.key, 3)
+
+    if data_root is None and not os.environ.get("RANKMIXUP_DATA"):
+        summary = "a small network on embedded digits in place of CIFAR-10, since no data is given; --data-root DATA gives CIFAR-10"
+        return Scale(key, summary, lambda _, column: _digits(column), seeds)
     root = resolve_root(data_root)
-
-    def setting(experiment: Experiment, column: Column) -> Setting | None:
-        return _small_cifar(column, root) if real else _digits(column)
-
-    return Scale(key, SCALES[key], setting, lambda experiment: _CPU_SEEDS.get(experiment.key, 3))
+    summary = f"a small network on a part of CIFAR-10, from {root}; hours on two cores"
+    return Scale(key, summary, lambda _, column: _small_cifar(column, root), seeds)
 
 
 def _paper(experiment: Experiment, column: Column) -> Setting:

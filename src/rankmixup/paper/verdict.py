@@ -6,7 +6,8 @@ therefore added in quadrature, either side by itself. One seed has the margin ov
 
 A published number is compared with what one further seed would show on the same samples: it *differs* where it lies outside of the 95 %
 prediction interval of our seeds, and *agrees* inside, unless that interval is so wide (its margin above half of the published error) that
-agreement would mean nothing, or there are fewer than three seeds: then one *cannot tell*. Only scale `paper` is compared.
+agreement would mean nothing, or there are fewer than three seeds: then the verdict is *cannot tell*, which tables show as inconclusive.
+Only scale `paper` is compared.
 """
 
 from collections.abc import Sequence

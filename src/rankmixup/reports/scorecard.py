@@ -9,6 +9,7 @@ from rich.text import Text
 
 from rankmixup.evaluation.registry import metric_named
 from rankmixup.paper.evidence import Evidence
+from rankmixup.paper.measure import OBJECTIVES
 from rankmixup.paper.scorecard import Score, Scorecard
 from rankmixup.paper.verdict import SeedEstimate
 from rankmixup.reports.export import Cell, DataTable
@@ -98,18 +99,14 @@ def _column_table(card: Scorecard, experiment: str, scores: Sequence[Score]) -> 
     columns = ["row", "metric", "paper", "ours", "interval", "noise floor", "T by ECE", "T by NLL", "seeds", "verdict"]
     rows: list[list[Cell]] = []
     for score in scores:
-        numbers = [_value(score.metric, score.after.get(objective)) for objective in ("ece-grid", "nll")]
-        seeds = len(score.ours.seeds) if score.ours else 0
+        metric, ours = score.metric, score.ours
+        seeds = len(ours.seeds) if ours else 0
         count = str(seeds) if seeds == score.seeds_wanted else f"{seeds} of {score.seeds_wanted}"
-        interval = shown_range(score.metric, score.ours)
-        chance = shown(score.metric, score.ours.floor) if score.ours else ""
-        ours = [_value(score.metric, score.ours), interval, chance]
-        rows.append([score.row_label, metric_named(score.metric).title, _paper(score), *ours, *numbers, count, _shown(_verdict(score))])
+        value, _, _ = _ends(ours)
+        numbers = [shown(metric, value), shown_range(metric, ours), shown(metric, ours.floor if ours else None)]
+        numbers += [shown(metric, _ends(score.after.get(objective))[0]) for objective in OBJECTIVES]
+        rows.append([score.row_label, metric_named(metric).title, _paper(score), *numbers, count, _verdict(score)])
     return DataTable(columns, rows, f"{experiment}, {card.titles[experiment]}: {first.column_label}{instead}")
-
-
-def _value(metric: str, estimate: SeedEstimate | None) -> str:
-    return "" if estimate is None else shown(metric, estimate.value)
 
 
 def _paper(score: Score) -> str:
@@ -119,16 +116,15 @@ def _paper(score: Score) -> str:
 
 def _verdict(score: Score) -> str:
     """Both where they differ."""
-    if score.paper_after is None or score.verdict == score.verdict_after:
-        return score.verdict
-    if score.paper is None:
-        return score.verdict_after
-    return f"{score.verdict} ({score.verdict_after})"
+    before, after = _in_words(score.verdict), _in_words(score.verdict_after)
+    if score.paper_after is None or before == after:
+        return before
+    return after if score.paper is None else f"{before} ({after})"
 
 
-def _shown(verdict: str) -> str:
-    """A verdict for people; files keep the other word."""
-    return verdict.replace("cannot tell", "inconclusive")
+def _in_words(verdict: str) -> str:
+    """A verdict or an outcome as people are shown it; files of results keep the older words."""
+    return "inconclusive" if verdict == "cannot tell" else verdict
 
 
 def not_run(card: Scorecard, experiment: str) -> list[str]:
@@ -143,7 +139,7 @@ def claims_table(card: Scorecard) -> DataTable:
     rows: list[list[Cell]] = []
     for claim in card.claims:
         p_values = [shown_p_value(p_value) for p_value in (claim.p_value, claim.p_holm, claim.p_against_holm)]
-        rows.append([claim.number, claim.sentence, claim.published, _parts(claim), *p_values, _shown(claim.outcome)])
+        rows.append([claim.number, claim.sentence, claim.published, _parts(claim), *p_values, _in_words(claim.outcome)])
     columns = ["claim", "what the paper says", "its own cells", "parts", "p", "Holm", "against", "on our runs"]
     return DataTable(columns, rows, "Claims of the paper")
 
@@ -182,13 +178,13 @@ def program_table(card: Scorecard) -> DataTable:
         head: list[Cell] = [score.experiment, score.row, score.column, score.metric, score.paper, score.paper_after]
         head += [card.scale, score.stands_for_column, len(score.ours.seeds) if score.ours else 0, score.seeds_wanted]
         ours = [*_ends(score.ours), score.ours.floor if score.ours else None]
-        scaled = [end for objective in ("ece-grid", "nll") for end in _ends(score.after.get(objective))]
+        scaled = [end for objective in OBJECTIVES for end in _ends(score.after.get(objective))]
         rows.append([*head, *ours, *scaled, score.verdict, score.verdict_after, "; ".join(score.notes)])
     return DataTable(columns, rows)
 
 
-def _ends(estimate: SeedEstimate | None) -> list[Cell]:
-    return [None] * 3 if estimate is None else [estimate.value, estimate.low, estimate.high]
+def _ends(estimate: SeedEstimate | None) -> tuple[float | None, float | None, float | None]:
+    return (None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)
 
 
 def summary_line(card: Scorecard) -> str:

@@ -83,8 +83,10 @@ def any_glyph() -> Iterator[None]:
 
 def save_figure(figure: "Figure", path: Path) -> list[Path]:
     """Write `path` as PNG and as SVG; returns both paths."""
+    from matplotlib import rc_context
+
     paths = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
-    with any_glyph():
+    with any_glyph(), rc_context({"svg.hashsalt": "rankmixup"}):  # the same figure gives the same file
         for target in paths:
             figure.savefig(target, dpi=150, bbox_inches="tight", metadata={"Date": None} if target.suffix == ".svg" else None)
     return paths

@@ -78,9 +78,11 @@ def test_what_holds_no_numbers_is_refused_in_a_short_sentence(value, message):
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize("value", [None, [1.0], np.ones(2), torch.ones(2, dtype=torch.long), torch.ones(2).to(torch.float8_e4m3fn)])
-def test_floats_are_tensors_that_can_be_computed_with(value):
-    with pytest.raises(InvalidInput, match=r"^lam must be (a tensor|floating point), got "):
+@pytest.mark.parametrize(
+    "value", [None, [1], np.ones(2, dtype=int), torch.ones(2, dtype=torch.long), torch.ones(2).to(torch.float8_e4m3fn)]
+)
+def test_floats_are_numbers_that_can_be_computed_with(value):
+    with pytest.raises(InvalidInput, match=r"^lam must (hold real numbers|be floating point), got "):
         check_floats("lam", value)
 
 
@@ -123,8 +125,8 @@ SINGLE = "single-label classification (one class index per sample), not for mult
         (torch.tensor([True, False]), "target must hold class indices, got dtype torch.bool"),
         (torch.tensor(1), "target must hold one class index for each of 2 samples, got shape []"),
         (torch.tensor([0, 1, 2]), "target must hold one class index for each of 2 samples, got shape [3]"),
-        (["cat", "dog"], "target must be a tensor of class indices, such as torch.tensor([0, 2, 1]), got ['cat', 'dog']"),
-        ([0, 1], "target must be a tensor of class indices"),
+        (["cat", "dog"], "target must hold real numbers, got list of type <U3"),
+        ([0, 1, 2], "target must hold one class index for each of 2 samples, got shape [3]"),
     ],
 )
 def test_targets_that_are_no_class_indices_are_told_what_they_should_be(target, message):

@@ -6,7 +6,7 @@ make every step wait.
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -16,13 +16,17 @@ from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require, require_choice, shown
 
-__all__ = ["ArrayLike", "Reduction", "as_tensor", "check_batch", "check_counts", "check_floats", "check_indices", "check_integers"]
-__all__ += ["check_logits", "check_same_device", "check_tensor", "check_unit", "class_indices", "confidence", "max_logit", "reduce"]
-__all__ += ["upcast"]
+__all__ = ["ArrayLike", "Logits", "PerSample", "PlainArray", "Reduction", "Target", "as_tensor", "check_batch", "check_counts"]
+__all__ += ["check_floats", "check_indices", "check_integers", "check_logits", "check_same_device", "check_tensor", "check_unit"]
+__all__ += ["class_indices", "confidence", "max_logit", "reduce", "upcast"]
 
-ArrayLike = Tensor | NDArray[Any] | Sequence[Any]
+PlainArray: TypeAlias = NDArray[Any] | Sequence[Any]
+ArrayLike: TypeAlias = Tensor | PlainArray
 """What every public function takes in place of a tensor."""
 Reduction = Literal["mean", "sum", "none"]
+Logits: TypeAlias = Float[Tensor, "B K"] | PlainArray
+Target: TypeAlias = Int[Tensor, " B"] | PlainArray
+PerSample: TypeAlias = Float[Tensor, " B"] | PlainArray
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _INTEGERS = (torch.uint8, torch.int8, torch.uint16, torch.int16, torch.uint32, torch.int32, torch.uint64, torch.int64)
@@ -81,41 +85,46 @@ def as_tensor(name: str, value: Any) -> Tensor:
     return torch.from_numpy(array if torch_can_share else array.copy())
 
 
-def check_tensor(name: str, value: Any) -> Tensor:
-    """Refuse what is not a dense tensor of real numbers."""
-    require(isinstance(value, Tensor), f"{name} must be a tensor, got {shown(value)}")
+def check_tensor(name: str, value: Any, like: Tensor | None = None) -> Tensor:
+    """`value` as a dense tensor of real numbers, on the device of `like`, where an array or a list is moved."""
+    if not isinstance(value, Tensor):
+        value = as_tensor(name, value)
+        return value if like is None else value.to(like.device)
     dense = value.layout == torch.strided and not value.is_nested and not value.is_quantized
     require(dense, f"{name} must be a dense tensor, got layout {value.layout}{' (nested)' if value.is_nested else ''}")
     require(not value.is_complex(), f"{name} must hold real numbers, got {value.dtype}")
+    if like is not None:
+        check_same_device(name, value, like)
     return value
 
 
-def check_floats(name: str, value: Any) -> Tensor:
-    """Refuse what is not a dense tensor of 16, 32 or 64-bit floating-point numbers."""
-    check_tensor(name, value)
+def check_floats(name: str, value: Any, like: Tensor | None = None) -> Tensor:
+    """`value` as 16, 32 or 64-bit floating-point numbers; refuses other types of numbers."""
+    value = check_tensor(name, value, like)
     require(value.dtype in _FLOATS, f"{name} must be floating point, got {value.dtype}")
     return value
 
 
-def check_unit(name: str, value: Any, *, wait: bool = False) -> Tensor:
-    """Refuse what are not numbers from 0 to 1; on a GPU they are read only with `wait`."""
-    low, high = _range(check_floats(name, value), wait)
+def check_unit(name: str, value: Any, like: Tensor | None = None, *, wait: bool = False) -> Tensor:
+    """`value` as floating-point numbers; refuses those that do not lie in 0..1, on a GPU only with `wait`."""
+    value = check_floats(name, value, like)
+    low, high = _range(value, wait)
     # NaN fails both comparisons.
     require(low >= 0 and high <= 1, f"{name} must lie in 0..1, got {high if low >= 0 else low:.6g}")
     return value
 
 
-def check_indices(name: str, value: Any, size: int, *, wait: bool = False) -> Int[Tensor, "..."]:
+def check_indices(name: str, value: Any, size: int, like: Tensor | None = None, *, wait: bool = False) -> Int[Tensor, "..."]:
     """`value` as 64-bit integers, which torch insists on; refuses what does not lie in 0..size - 1, on a GPU only with `wait`."""
-    indices = check_integers(name, value)
+    indices = check_integers(name, value, like)
     low, high = _range(indices, wait)
     require(low >= 0 and high < size, f"{name} must lie in 0..{size - 1}, got {low if low < 0 else high}")
     return indices
 
 
-def check_counts(name: str, value: Any, *, wait: bool = False) -> Int[Tensor, "..."]:
+def check_counts(name: str, value: Any, like: Tensor | None = None, *, wait: bool = False) -> Int[Tensor, "..."]:
     """`value` as 64-bit integers; refuses negative ones, on a GPU only with `wait`."""
-    counts = check_integers(name, value)
+    counts = check_integers(name, value, like)
     low, _ = _range(counts, wait)
     require(low >= 0, f"{name} must not be negative, got {low}")
     return counts
@@ -129,9 +138,9 @@ def _range(value: Tensor, wait: bool) -> tuple[float, float]:
     return low.item(), high.item()
 
 
-def check_integers(name: str, value: Any) -> Int[Tensor, "..."]:
+def check_integers(name: str, value: Any, like: Tensor | None = None) -> Int[Tensor, "..."]:
     """`value` as 64-bit integers; refuses other types of numbers."""
-    check_tensor(name, value)
+    value = check_tensor(name, value, like)
     require(value.dtype in _INTEGERS, f"{name} must hold whole numbers, got dtype {value.dtype}")
     return value.detach().long()
 
@@ -141,11 +150,11 @@ def check_same_device(name: str, value: Tensor, like: Tensor) -> None:
     require(value.device == like.device, f"{name} must be on the device of the others, {like.device}, got {value.device}")
 
 
-def class_indices(name: str, target: Any, samples: int, classes: int, *, wait: bool = False) -> Int[Tensor, " B"]:
+def class_indices(
+    name: str, target: Any, samples: int, classes: int, like: Tensor | None = None, *, wait: bool = False
+) -> Int[Tensor, " B"]:
     """`target` as 64-bit integers; refuses what is not one index of `classes` classes for each of `samples` samples."""
-    if not isinstance(target, Tensor):
-        raise InvalidInput(f"{name} must be a tensor of class indices, such as torch.tensor([0, 2, 1]), got {shown(target)}")
-    check_tensor(name, target)
+    target = check_tensor(name, target, like)
     one_each = f"{name} must hold one class index for each of {samples} samples, got"
     if target.shape == (samples, classes) and target.numel() > 0 and not target.is_meta:
         values = target.double()
@@ -175,10 +184,9 @@ def check_logits(logits: Any, *, rows: int | None = None, classes: int | None = 
     return logits
 
 
-def check_batch(logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
-    """Refuse logits and targets that do not belong together; gives back the targets as 64-bit integers."""
-    check_logits(logits)
-    require(len(logits) > 0, "logits must hold at least one sample, got an empty batch")
-    target = class_indices("target", target, *logits.shape)
-    check_same_device("target", target, logits)
-    return target
+def check_batch(logits: Logits, target: Target, names: tuple[str, str] = ("logits", "target")) -> tuple[Tensor, Tensor]:
+    """Logits `[B, K]`, never in half precision, and their class indices `[B]` as 64-bit integers; refuses what does not fit together."""
+    logits = check_floats(names[0], logits)
+    require(logits.ndim == 2 and logits.shape[1] > 0, f"{names[0]} must have shape [B, K], got {list(logits.shape)}")
+    require(len(logits) > 0, f"{names[0]} must hold at least one sample, got an empty batch")
+    return upcast(logits), class_indices(names[1], target, len(logits), logits.shape[1], logits)

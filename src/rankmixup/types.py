@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from rankmixup.errors import require_whole
-from rankmixup.ops import check_same_device, check_unit, class_indices
+from rankmixup.ops import Target, check_unit, class_indices
 
 __all__ = ["Batch", "Context", "Mixed", "StepOutput"]
 
@@ -60,17 +60,17 @@ class Mixed(NamedTuple):
     partner: Int[Tensor, "M B"]
     """Position in the batch of the sample mixed in."""
 
-    def same_class(self, target: Int[Tensor, " B"]) -> Bool[Tensor, "M B"]:
+    def same_class(self, target: Target) -> Bool[Tensor, "M B"]:
         """Where the partner has the sample's own class, itself included."""
         target = self._indices(target, 2**62)
         return target[self.partner] == target
 
-    def relevance(self, target: Int[Tensor, " B"]) -> Float[Tensor, "M B"]:
+    def relevance(self, target: Target) -> Float[Tensor, "M B"]:
         """Largest entry of the mixed label: max(lam, 1 - lam), or 1 where both samples have one class."""
         check_unit("lam", self.lam)
         return torch.where(self.same_class(target), 1.0, torch.maximum(self.lam, 1 - self.lam))
 
-    def soft_labels(self, num_classes: int, target: Int[Tensor, " B"]) -> Float[Tensor, "M B K"]:
+    def soft_labels(self, num_classes: int, target: Target) -> Float[Tensor, "M B K"]:
         """The label mixtures that timm's and torchvision's mixup return, one set for each mix."""
         check_unit("lam", self.lam)
         target = self._indices(target, require_whole("num_classes", num_classes, least=1, most=2**31))
@@ -78,7 +78,5 @@ class Mixed(NamedTuple):
         lam = self.lam.unsqueeze(-1)
         return lam * one_hot + (1 - lam) * one_hot[self.partner]
 
-    def _indices(self, target: Int[Tensor, " B"], classes: int) -> Int[Tensor, " B"]:
-        target = class_indices("target", target, self.partner.shape[-1], classes)
-        check_same_device("target", target, self.partner)
-        return target
+    def _indices(self, target: Target, classes: int) -> Int[Tensor, " B"]:
+        return class_indices("target", target, self.partner.shape[-1], classes, self.partner)

@@ -71,7 +71,7 @@ def test_a_lambda_of_another_shape_is_refused(lam):
 def test_a_label_out_of_range_is_refused_on_either_side(position):
     arguments = [LOGITS, OWN, OTHER, LAM]
     arguments[position] = torch.tensor([0, 2])
-    with pytest.raises(InvalidInput, match=r"^target must lie in 0\.\.1, got 2$"):
+    with pytest.raises(InvalidInput, match=rf"^{['target', 'partner_target'][position - 1]} must lie in 0\.\.1, got 2$"):
         label_mixture_loss(*arguments)
 
 

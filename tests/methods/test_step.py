@@ -130,7 +130,7 @@ def test_forwarded_counts_the_samples_that_enter_the_network(method):
 
 @every_method
 def test_a_label_out_of_range_is_refused(method):
-    with pytest.raises(InvalidInput, match=r"^target must lie in 0\.\.2, got 3$"):
+    with pytest.raises(InvalidInput, match=r"^y must lie in 0\.\.2, got 3$"):
         run(made(method), ConvNet(norm=False), y=Y + 1)
 
 
@@ -411,7 +411,7 @@ def test_wrong_arguments_are_refused_in_one_sentence(arguments, message):
 @pytest.mark.parametrize("method", [CrossEntropy(), MixupTraining(), RankMixupMRL(), RankMixupMRL(mixer=Mixup(forward="joint")), MNDCG])
 @pytest.mark.parametrize("wrong", [Y[:4], Y[:, None], Y.float()])
 def test_labels_that_do_not_fit_are_refused(method, wrong):
-    with unchecked(), pytest.raises(InvalidInput, match=r"^target must hold"):
+    with unchecked(), pytest.raises(InvalidInput, match=r"^y must hold"):
         made(method)(ConvNet(norm=False), images(6), wrong)
 
 

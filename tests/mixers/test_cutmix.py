@@ -157,7 +157,7 @@ def test_boxes_reach_every_pixel(rng):
 
 @pytest.mark.parametrize("shape", [(4, 8), (4, 8, 8)])
 def test_mixer_refuses_what_is_not_an_image(shape, rng):
-    with pytest.raises(InvalidInput, match=r"CutMix needs images \[B, C, H, W\], got shape \[4, 8"):
+    with pytest.raises(InvalidInput, match=r"^x must hold images \[B, C, H, W\] for CutMix, got shape \[4, 8"):
         CutMix()(Spy(), torch.randn(shape), rng)
 
 
@@ -167,7 +167,7 @@ def test_mixer_refuses_what_is_not_an_image(shape, rng):
         (torch.zeros(2, 4), torch.tensor([1, 0]), "box must hold whole numbers, got dtype torch.float32"),
         (torch.zeros(2, 3, dtype=torch.long), torch.tensor([1, 0]), r"box must have shape \[2, 4\], got \[2, 3\]"),
         (torch.zeros(4, dtype=torch.long), torch.tensor([1, 0]), r"box must have shape \[2, 4\], got \[4\]"),
-        (None, torch.tensor([1, 0]), "box must be a tensor, got None"),
+        (None, torch.tensor([1, 0]), "box must hold real numbers, got NoneType"),
         (torch.zeros(2, 4, dtype=torch.long), torch.tensor([1, 2]), r"partner must lie in 0\.\.1, got 2"),
         (torch.zeros(2, 4, dtype=torch.long), torch.tensor([0.0, 1.0]), "partner must hold whole numbers, got dtype torch.float32"),
         (torch.zeros(1, 4, dtype=torch.long), torch.tensor([1]), r"partner must have a shape that ends in B = 2, got \[1\]"),

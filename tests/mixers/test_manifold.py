@@ -294,3 +294,9 @@ def test_a_network_without_stages_needs_a_named_layer(layer):
 def test_wrong_fields_are_refused(fields, message):
     with unchecked(), pytest.raises(InvalidInput, match=message):
         ManifoldMixup(**fields)
+
+
+@pytest.mark.parametrize("layer", ["last", "layer1"])
+def test_layers_without_a_draw_are_refused(layer):
+    with pytest.raises(InvalidInput, match=rf"^layers must be given with layer='random', .* got layer='{layer}' and layers=\('layer1',\)$"):
+        ManifoldMixup(layer=layer, layers=("layer1",))

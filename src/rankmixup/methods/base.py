@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from rankmixup.config import Configured
 from rankmixup.mixers import Mixer
+from rankmixup.ops import check_logits
 from rankmixup.registry import Registry
 from rankmixup.types import Batch, Context, StepOutput
 
@@ -64,5 +65,5 @@ class LossMethod(Method):
         """The whole training loss."""
 
     def __call__(self, model: nn.Module, batch: Batch, ctx: Context) -> StepOutput:
-        logits = model(batch.x)
+        logits = check_logits(model(batch.x), rows=len(batch.x))
         return StepOutput(self.loss(logits, batch.y), logits, {})

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from rankmixup.errors import require, require_number
 from rankmixup.methods.base import LossMethod, register
-from rankmixup.ops import Reduction, check_batch, reduce, upcast
+from rankmixup.ops import Logits, Reduction, Target, check_batch, reduce
 
 __all__ = ["CPC", "cpc_loss"]
 
@@ -19,12 +19,7 @@ _FACTORS = 64  # each at least 1/2, so their product is far from float32's least
 
 
 def cpc_loss(
-    logits: Float[Tensor, "B K"],
-    target: Int[Tensor, " B"],
-    *,
-    discrimination: float = 0.1,
-    exclusion: float = 1.0,
-    reduction: Reduction = "mean",
+    logits: Logits, target: Target, *, discrimination: float = 0.1, exclusion: float = 1.0, reduction: Reduction = "mean"
 ) -> Float[Tensor, "..."]:
     """Cross-entropy plus `discrimination` times BDC plus `exclusion` times BEC, calibration by pairwise constraints.
 
@@ -42,10 +37,9 @@ def cpc_loss(
     1.9755
     """
     _check_weights(discrimination, exclusion)
-    target = check_batch(logits, target)
+    logits, target = check_batch(logits, target)
     classes = logits.shape[1]
     _check_classes(classes)
-    logits = upcast(logits)
     column = torch.arange(classes - 1, device=logits.device)
     own = target.unsqueeze(1)
     others = logits.gather(1, column + (column >= own))  # [B, K - 1]

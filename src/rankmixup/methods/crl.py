@@ -5,23 +5,30 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, distributed, nn
+from torch.nn import functional as F
 
 from rankmixup.errors import InvalidInput, require, require_number, require_whole
 from rankmixup.methods.base import Method, register
-from rankmixup.methods.cross_entropy import cross_entropy_loss
-from rankmixup.ops import Reduction, check_floats, check_indices, check_logits, check_same_device, confidence, reduce, upcast
+from rankmixup.ops import (
+    Logits,
+    PerSample,
+    Reduction,
+    Target,
+    check_batch,
+    check_floats,
+    check_indices,
+    check_logits,
+    confidence,
+    reduce,
+    upcast,
+)
 from rankmixup.types import Batch, Context, StepOutput
 
 __all__ = ["CRL", "CorrectnessHistory", "crl_loss"]
 
 
 def crl_loss(
-    logits: Float[Tensor, "B K"],
-    target: Int[Tensor, " B"],
-    correctness: Float[Tensor, " B"],
-    *,
-    weight: float = 1.0,
-    reduction: Reduction = "mean",
+    logits: Logits, target: Target, correctness: PerSample, *, weight: float = 1.0, reduction: Reduction = "mean"
 ) -> Float[Tensor, "..."]:
     """Cross-entropy plus `weight` times the correctness ranking loss, over pairs of each sample and the next one in the batch.
 
@@ -30,18 +37,17 @@ def crl_loss(
 
     >>> logits = torch.tensor([[0.0, 0.0], [0.0, 1.0986123]])  # confidences 1/2 and 3/4
     >>> target, correctness = torch.tensor([0, 1]), torch.tensor([1.0, 0.5])
-    >>> (crl_loss(logits, target, correctness) - cross_entropy_loss(logits, target)).item()  # 0.5 + 0.25 for both
+    >>> (crl_loss(logits, target, correctness) - F.cross_entropy(logits, target)).item()  # 0.5 + 0.25 for both
     0.75
     """
     require_number("weight", weight, least=0)
-    ce = cross_entropy_loss(logits, target, reduction="none")
-    check_floats("correctness", correctness)
-    check_same_device("correctness", correctness, logits)
+    logits, target = check_batch(logits, target)
+    correctness = check_floats("correctness", correctness, logits)
     require(
         correctness.shape == target.shape,
         f"correctness must hold one number per row of logits, got shapes {list(correctness.shape)} and {list(logits.shape)}",
     )
-    return reduce(ce + weight * _ranking(logits, correctness), reduction)
+    return reduce(F.cross_entropy(logits, target, reduction="none") + weight * _ranking(logits, correctness), reduction)
 
 
 def _ranking(logits: Float[Tensor, "B K"], correctness: Float[Tensor, " B"]) -> Float[Tensor, " B"]:

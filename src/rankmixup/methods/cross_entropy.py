@@ -7,20 +7,20 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rankmixup.methods.base import LossMethod, register
-from rankmixup.ops import Reduction, check_batch, reduce, upcast
+from rankmixup.ops import Logits, Reduction, Target, check_batch, reduce
 
 __all__ = ["CrossEntropy", "cross_entropy_loss"]
 
 
-def cross_entropy_loss(logits: Float[Tensor, "B K"], target: Int[Tensor, " B"], *, reduction: Reduction = "mean") -> Float[Tensor, "..."]:
+def cross_entropy_loss(logits: Logits, target: Target, *, reduction: Reduction = "mean") -> Float[Tensor, "..."]:
     """Softmax cross-entropy, Eq. (4).
 
     >>> import torch
     >>> round(cross_entropy_loss(torch.zeros(1, 4), torch.tensor([2])).item(), 4)  # ln 4
     1.3863
     """
-    target = check_batch(logits, target)
-    return reduce(F.cross_entropy(upcast(logits), target, reduction="none"), reduction)
+    logits, target = check_batch(logits, target)
+    return reduce(F.cross_entropy(logits, target, reduction="none"), reduction)
 
 
 @register("ce", "cross-entropy")

@@ -8,18 +8,13 @@ from torch.nn import functional as F
 
 from rankmixup.errors import require_flag, require_number
 from rankmixup.methods.base import LossMethod, register
-from rankmixup.ops import Reduction, check_batch, reduce, upcast
+from rankmixup.ops import Logits, Reduction, Target, check_batch, reduce
 
 __all__ = ["EntropyPenalty", "entropy_penalty_loss"]
 
 
 def entropy_penalty_loss(
-    logits: Float[Tensor, "B K"],
-    target: Int[Tensor, " B"],
-    *,
-    weight: float = 0.1,
-    per_class: bool = False,
-    reduction: Reduction = "mean",
+    logits: Logits, target: Target, *, weight: float = 0.1, per_class: bool = False, reduction: Reduction = "mean"
 ) -> Float[Tensor, "..."]:
     """Cross-entropy less the entropy of the prediction: -log p_y - weight * H(p), with H(p) = -sum_k p_k log p_k.
 
@@ -35,8 +30,8 @@ def entropy_penalty_loss(
     """
     require_number("weight", weight, least=0)
     require_flag("per_class", per_class)
-    target = check_batch(logits, target)
-    log_p = F.log_softmax(upcast(logits), dim=1)
+    logits, target = check_batch(logits, target)
+    log_p = F.log_softmax(logits, dim=1)
     # exp(log p) * log p, not p * log(p): where p underflows the product is 0 and so is its gradient.
     terms = log_p.exp() * log_p
     entropy = -(terms.mean(dim=1) if per_class else terms.sum(dim=1))

@@ -9,18 +9,12 @@ from torch.nn import functional as F
 
 from rankmixup.errors import require_number
 from rankmixup.methods.base import LossMethod, register
-from rankmixup.ops import Reduction, check_batch, reduce, upcast
+from rankmixup.ops import Logits, Reduction, Target, check_batch, reduce
 
 __all__ = ["FLSD", "Focal", "flsd_loss", "focal_loss"]
 
 
-def focal_loss(
-    logits: Float[Tensor, "B K"],
-    target: Int[Tensor, " B"],
-    *,
-    gamma: float = 3.0,
-    reduction: Reduction = "mean",
-) -> Float[Tensor, "..."]:
+def focal_loss(logits: Logits, target: Target, *, gamma: float = 3.0, reduction: Reduction = "mean") -> Float[Tensor, "..."]:
     """Focal loss over the softmax: -(1 - p_y)^gamma * log p_y. The gradient flows through both factors.
 
     **Deviation:** the authors of its use for calibration summed over the batch; the release takes the mean, as here.
@@ -30,11 +24,11 @@ def focal_loss(
     0.018
     """
     require_number("gamma", gamma, least=0)
-    target = check_batch(logits, target)
-    return reduce(_modulated(_true_log_prob(logits, target), gamma), reduction)
+    logits, target = check_batch(logits, target)
+    return reduce(_modulated(-F.cross_entropy(logits, target, reduction="none"), gamma), reduction)
 
 
-def flsd_loss(logits: Float[Tensor, "B K"], target: Int[Tensor, " B"], *, reduction: Reduction = "mean") -> Float[Tensor, "..."]:
+def flsd_loss(logits: Logits, target: Target, *, reduction: Reduction = "mean") -> Float[Tensor, "..."]:
     """Focal loss with sample-dependent gamma, FLSD-53: gamma is 5 where p_y < 0.2 and 3 elsewhere.
 
     The choice of gamma is a constant to the gradient, so the loss jumps where p_y crosses 0.2.
@@ -45,14 +39,10 @@ def flsd_loss(logits: Float[Tensor, "B K"], target: Int[Tensor, " B"], *, reduct
     >>> round(flsd_loss(logits, torch.tensor([1])).item(), 6)  # (1/10)^3 * ln 10/9
     0.000105
     """
-    target = check_batch(logits, target)
-    log_p = _true_log_prob(logits, target)
+    logits, target = check_batch(logits, target)
+    log_p = -F.cross_entropy(logits, target, reduction="none")
     gamma = torch.where(log_p.detach().exp() < 0.2, 5.0, 3.0)
     return reduce(_modulated(log_p, gamma), reduction)
-
-
-def _true_log_prob(logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
-    return -F.cross_entropy(upcast(logits), target, reduction="none")
 
 
 def _modulated(log_p: Float[Tensor, " B"], gamma: float | Float[Tensor, " B"]) -> Float[Tensor, " B"]:

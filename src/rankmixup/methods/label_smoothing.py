@@ -8,18 +8,12 @@ from torch.nn import functional as F
 
 from rankmixup.errors import require_number
 from rankmixup.methods.base import LossMethod, register
-from rankmixup.ops import Reduction, check_batch, reduce, upcast
+from rankmixup.ops import Logits, Reduction, Target, check_batch, reduce
 
 __all__ = ["LabelSmoothing", "label_smoothing_loss"]
 
 
-def label_smoothing_loss(
-    logits: Float[Tensor, "B K"],
-    target: Int[Tensor, " B"],
-    *,
-    smoothing: float = 0.05,
-    reduction: Reduction = "mean",
-) -> Float[Tensor, "..."]:
+def label_smoothing_loss(logits: Logits, target: Target, *, smoothing: float = 0.05, reduction: Reduction = "mean") -> Float[Tensor, "..."]:
     """Cross-entropy against smoothed labels: (1 - s) * (-log p_y) + s * mean_k(-log p_k), with s = `smoothing`.
 
     All K classes share the smoothed mass, the true one included.
@@ -33,8 +27,8 @@ def label_smoothing_loss(
     0.3975
     """
     require_number("smoothing", smoothing, least=0, most=1)
-    target = check_batch(logits, target)
-    return reduce(F.cross_entropy(upcast(logits), target, label_smoothing=smoothing, reduction="none"), reduction)
+    logits, target = check_batch(logits, target)
+    return reduce(F.cross_entropy(logits, target, label_smoothing=smoothing, reduction="none"), reduction)
 
 
 @register("label-smoothing", "ls")

@@ -9,18 +9,13 @@ from torch.nn import functional as F
 
 from rankmixup.errors import require_number
 from rankmixup.methods.base import LossMethod, register
-from rankmixup.ops import Reduction, check_batch, max_logit, reduce, upcast
+from rankmixup.ops import Logits, Reduction, Target, check_batch, max_logit, reduce
 
 __all__ = ["MbLS", "mbls_loss"]
 
 
 def mbls_loss(
-    logits: Float[Tensor, "B K"],
-    target: Int[Tensor, " B"],
-    *,
-    margin: float = 6.0,
-    weight: float = 0.1,
-    reduction: Reduction = "mean",
+    logits: Logits, target: Target, *, margin: float = 6.0, weight: float = 0.1, reduction: Reduction = "mean"
 ) -> Float[Tensor, "..."]:
     """Cross-entropy plus `weight` times the mean over classes of max(0, max_k z_k - z_j - margin).
 
@@ -36,8 +31,7 @@ def mbls_loss(
     """
     require_number("margin", margin, least=0)
     require_number("weight", weight, least=0)
-    target = check_batch(logits, target)
-    logits = upcast(logits)
+    logits, target = check_batch(logits, target)
     distance = max_logit(logits).unsqueeze(1) - logits
     penalty = torch.relu(distance - margin).mean(dim=1)
     return reduce(F.cross_entropy(logits, target, reduction="none") + weight * penalty, reduction)

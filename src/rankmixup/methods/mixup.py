@@ -2,26 +2,21 @@
 
 from dataclasses import dataclass
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from rankmixup.errors import require
 from rankmixup.methods.base import Method, register
-from rankmixup.methods.cross_entropy import cross_entropy_loss
 from rankmixup.mixers import Mixer, Mixup
-from rankmixup.ops import Reduction, check_same_device, check_unit, reduce
+from rankmixup.ops import Logits, PerSample, Reduction, Target, check_batch, check_unit, class_indices, reduce
 from rankmixup.types import Batch, Context, StepOutput
 
 __all__ = ["MixupTraining", "label_mixture_loss"]
 
 
 def label_mixture_loss(
-    mixed_logits: Float[Tensor, "B K"],
-    target: Int[Tensor, " B"],
-    partner_target: Int[Tensor, " B"],
-    lam: Float[Tensor, " B"],
-    *,
-    reduction: Reduction = "mean",
+    mixed_logits: Logits, target: Target, partner_target: Target, lam: PerSample, *, reduction: Reduction = "mean"
 ) -> Float[Tensor, "..."]:
     """Cross-entropy against the mixture `lam * target + (1 - lam) * partner_target`, Eqs. (4) and (6).
 
@@ -33,11 +28,11 @@ def label_mixture_loss(
     >>> round(loss.item(), 4)  # (ln 4 + ln 4/3) / 2
     0.837
     """
-    own = cross_entropy_loss(mixed_logits, target, reduction="none")
-    check_unit("lam", lam)
-    check_same_device("lam", lam, own)
+    mixed_logits, target = check_batch(mixed_logits, target, ("mixed_logits", "target"))
+    partner_target = class_indices("partner_target", partner_target, len(target), mixed_logits.shape[1], mixed_logits)
+    lam = check_unit("lam", lam, mixed_logits)
     require(lam.shape == target.shape, f"lam must have the shape of target, got {list(lam.shape)} and {list(target.shape)}")
-    other = cross_entropy_loss(mixed_logits, partner_target, reduction="none")
+    own, other = (F.cross_entropy(mixed_logits, labels, reduction="none") for labels in (target, partner_target))
     return reduce(lam * own + (1 - lam) * other, reduction)
 
 

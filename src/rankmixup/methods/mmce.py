@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from rankmixup.errors import require, require_choice, require_number
 from rankmixup.methods.base import LossMethod, register
-from rankmixup.ops import Reduction, check_batch, confidence, reduce, upcast
+from rankmixup.ops import Logits, Reduction, Target, check_batch, confidence, reduce
 
 __all__ = ["MMCE", "mmce_loss"]
 
@@ -20,12 +20,7 @@ _WIDTH = 0.4  # of the Laplacian kernel, in every implementation
 
 
 def mmce_loss(
-    logits: Float[Tensor, "B K"],
-    target: Int[Tensor, " B"],
-    *,
-    weight: float = 1.0,
-    form: Form = "squared",
-    reduction: Reduction = "mean",
+    logits: Logits, target: Target, *, weight: float = 1.0, form: Form = "squared", reduction: Reduction = "mean"
 ) -> Float[Tensor, "..."]:
     """Cross-entropy plus `weight` times the maximum mean calibration error (MMCE) of the batch.
 
@@ -53,8 +48,7 @@ def mmce_loss(
         form == "squared" or reduction != "none",
         "reduction must be 'mean' or 'sum' for the form 'weighted', which is one number for the whole batch, got 'none'",
     )
-    target = check_batch(logits, target)
-    logits = upcast(logits)
+    logits, target = check_batch(logits, target)
     term = (_squared if form == "squared" else _weighted)(confidence(logits), logits.argmax(dim=1) == target)
     return reduce(F.cross_entropy(logits, target, reduction="none") + weight * term, reduction)
 

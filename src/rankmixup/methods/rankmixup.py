@@ -13,10 +13,11 @@ from rankmixup.methods.base import Method, register
 from rankmixup.methods.cross_entropy import cross_entropy_loss
 from rankmixup.mixers import Mixed, Mixer, Mixup
 from rankmixup.ops import (
+    Logits,
+    PlainArray,
     Reduction,
     check_floats,
     check_logits,
-    check_same_device,
     check_tensor,
     check_unit,
     confidence,
@@ -34,12 +35,12 @@ Ratio = Literal["symmetric", "paper"]
 
 
 def mixup_ranking_loss(
-    logits: Float[Tensor, "B K"],
-    mixed_logits: Float[Tensor, "B K"] | Float[Tensor, "M B K"],
+    logits: Logits,
+    mixed_logits: Float[Tensor, "B K"] | Float[Tensor, "M B K"] | PlainArray,
     *,
     margin: float = 2.0,
     space: Space = "logit",
-    same_class: Bool[Tensor, " B"] | Bool[Tensor, "M B"] | None = None,
+    same_class: Bool[Tensor, " B"] | Bool[Tensor, "M B"] | PlainArray | None = None,
     masking: Masking = "skip",
     reduction: Reduction = "mean",
 ) -> Float[Tensor, "..."]:
@@ -59,17 +60,16 @@ def mixup_ranking_loss(
     require_number("margin", margin, least=0)
     require_choice("space", space, ("logit", "probability"))
     require_choice("masking", masking, ("skip", "release", "keep"))
-    if same_class is not None:
-        dtype = check_tensor("same_class", same_class).dtype
-        require(dtype == torch.bool, f"same_class must hold true or false, got {dtype}")
-        check_same_device("same_class", same_class, logits)
-    if check_floats("mixed_logits", mixed_logits).ndim == 2:
-        mixed_logits = mixed_logits.unsqueeze(0)
-        same_class = None if same_class is None else same_class.unsqueeze(0)
-    _check_pair(logits, mixed_logits)
+    logits, mixed_logits = check_floats("logits", logits), check_floats("mixed_logits", mixed_logits)
+    mixes = mixed_logits.ndim
+    logits, mixed_logits = _check_pair(logits, mixed_logits.unsqueeze(0) if mixes == 2 else mixed_logits)
     hinge = _hinges(logits, mixed_logits, margin, space)
-    if same_class is not None and masking != "keep":
+    if same_class is not None:
+        same_class = check_tensor("same_class", same_class, logits)
+        require(same_class.dtype == torch.bool, f"same_class must hold true or false, got {same_class.dtype}")
+        same_class = same_class.unsqueeze(0) if mixes == 2 else same_class
         require(same_class.shape == hinge.shape, f"same_class must have shape {list(hinge.shape)}, got {list(same_class.shape)}")
+    if same_class is not None and masking != "keep":
         other_class = (~same_class).to(hinge.dtype)
         hinge = hinge * (other_class if masking == "skip" else other_class.mean(dim=1, keepdim=True))
     return reduce(hinge.mean(dim=0), reduction)
@@ -81,9 +81,9 @@ def _hinges(logits: Float[Tensor, "B K"], mixed_logits: Float[Tensor, "M B K"], 
 
 
 def mndcg_loss(
-    logits: Float[Tensor, "B K"],
-    mixed_logits: Float[Tensor, "M B K"],
-    relevance: Float[Tensor, "M B"],
+    logits: Logits,
+    mixed_logits: Float[Tensor, "M B K"] | PlainArray,
+    relevance: Float[Tensor, "M B"] | PlainArray,
     *,
     ratio: Ratio = "symmetric",
     reduction: Reduction = "mean",
@@ -106,15 +106,13 @@ def mndcg_loss(
     0.1934
     """
     require_choice("ratio", ratio, ("symmetric", "paper"))
-    _check_pair(logits, mixed_logits)
-    check_unit("relevance", relevance)
-    check_same_device("relevance", relevance, logits)
+    logits, mixed_logits = _check_pair(logits, mixed_logits)
+    relevance = check_unit("relevance", relevance, logits)
     require(
         relevance.shape == mixed_logits.shape[:2],
         f"relevance must have shape {list(mixed_logits.shape[:2])}, got {list(relevance.shape)}",
     )
-    raw = confidence(upcast(logits))  # [B]
-    mixed = confidence(upcast(mixed_logits))  # [M, B]
+    raw, mixed = confidence(logits), confidence(mixed_logits)  # [B] and [M, B]
     relevance = relevance.to(mixed.dtype)
     # Stable, so that equal relevances (one lambda drawn twice, two same-class partners) keep the order they were drawn in.
     order = relevance.argsort(dim=0, descending=True, stable=True)
@@ -128,15 +126,16 @@ def mndcg_loss(
     return reduce(1 - value, reduction)
 
 
-def _check_pair(logits: Tensor, mixed_logits: Tensor) -> None:
-    check_logits(logits)
-    check_floats("mixed_logits", mixed_logits)
-    check_same_device("mixed_logits", mixed_logits, logits)
+def _check_pair(logits: Logits, mixed_logits: Float[Tensor, "M B K"] | PlainArray) -> tuple[Tensor, Tensor]:
+    """Both as tensors, never in half precision; refuses what does not fit together."""
+    logits = check_logits(check_floats("logits", logits))
+    mixed_logits = check_floats("mixed_logits", mixed_logits, logits)
     require(
         mixed_logits.ndim == 3 and mixed_logits.shape[1:] == logits.shape and mixed_logits.numel() > 0,
         "mixed_logits must hold M >= 1 mixes of each row of logits, [M, B, K] against [B, K], "
         f"got {list(mixed_logits.shape)} and {list(logits.shape)}",
     )
+    return upcast(logits), upcast(mixed_logits)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from rankmixup.errors import require, require_choice, require_number
@@ -11,7 +11,7 @@ from rankmixup.methods.base import Method, register
 from rankmixup.methods.cross_entropy import cross_entropy_loss
 from rankmixup.methods.mixup import label_mixture_loss
 from rankmixup.mixers import Mixer, Mixup
-from rankmixup.ops import Reduction, reduce
+from rankmixup.ops import Logits, PerSample, Reduction, Target, reduce
 from rankmixup.types import Batch, Context, StepOutput
 
 __all__ = ["RegMixup", "regmixup_loss"]
@@ -20,11 +20,11 @@ Weighting = Literal["half", "sum"]
 
 
 def regmixup_loss(
-    logits: Float[Tensor, "B K"],
-    mixed_logits: Float[Tensor, "B K"],
-    target: Int[Tensor, " B"],
-    partner_target: Int[Tensor, " B"],
-    lam: Float[Tensor, " B"],
+    logits: Logits,
+    mixed_logits: Logits,
+    target: Target,
+    partner_target: Target,
+    lam: PerSample,
     *,
     weighting: Weighting = "half",
     eta: float = 1.0,

@@ -7,22 +7,17 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from rankmixup.errors import InvalidInput, require, require_number
-from rankmixup.methods.base import Method, register
-from rankmixup.methods.mixup import label_mixture_loss
+from rankmixup.methods.base import register
+from rankmixup.methods.mixup import MixupTraining, label_mixture_loss
 from rankmixup.mixers import Mixer, Mixup
-from rankmixup.ops import check_counts, check_same_device, check_unit
+from rankmixup.ops import PerSample, Target, check_counts, check_unit
 from rankmixup.types import Batch, Context, StepOutput
 
 __all__ = ["Remix", "counts_of", "remix_label_weight"]
 
 
 def remix_label_weight(
-    lam: Float[Tensor, " B"],
-    counts_own: Int[Tensor, " B"],
-    counts_partner: Int[Tensor, " B"],
-    *,
-    kappa: float = 3.0,
-    tau: float = 0.5,
+    lam: PerSample, counts_own: Target, counts_partner: Target, *, kappa: float = 3.0, tau: float = 0.5
 ) -> Float[Tensor, " B"]:
     """Weight of the own label in each mix, from the weight `lam` of the own image and the class sizes n of both.
 
@@ -34,7 +29,7 @@ def remix_label_weight(
     tensor([0.0000, 0.2500, 1.0000, 0.7500])
     """
     _check_rule(kappa, tau)
-    check_unit("lam", lam)
+    lam = check_unit("lam", lam)
     counts_own, counts_partner = class_sizes("counts_own", counts_own, lam), class_sizes("counts_partner", counts_partner, lam)
     # Products rather than ratios of counts: exact at the threshold.
     larger = counts_own >= kappa * counts_partner
@@ -48,10 +43,9 @@ def _check_rule(kappa: float, tau: float) -> None:
     require_number("tau", tau, least=0, most=1)
 
 
-def class_sizes(name: str, counts: Int[Tensor, " B"], like: Tensor) -> Int[Tensor, " B"]:
+def class_sizes(name: str, counts: Target, like: Tensor) -> Int[Tensor, " B"]:
     """Class sizes as 64-bit integers; refuses other shapes than `like` has, and on the CPU what is not positive."""
-    counts = check_counts(name, counts)
-    check_same_device(name, counts, like)
+    counts = check_counts(name, counts, like)
     require(counts.shape == like.shape, f"{name} must have shape {list(like.shape)}, got {list(counts.shape)}")
     require(counts.device.type != "cpu" or bool((counts > 0).all()), f"{name} must be positive, got 0")
     return counts
@@ -73,7 +67,7 @@ def counts_of(target: Int[Tensor, " B"], ctx: Context, method: str) -> Int[Tenso
 
 @register("remix")
 @dataclass(frozen=True)
-class Remix(Method):
+class Remix(MixupTraining):
     """Mixup whose label goes to the rarer class alone where it is much rarer and its image weighs enough.
 
     Images are mixed with lambda, labels with `remix_label_weight`; cross-entropy against the mixed labels on the mixes alone.
@@ -98,7 +92,3 @@ class Remix(Method):
         lam, partner = mixed.lam[0], mixed.partner[0]
         weight = remix_label_weight(lam, counts, counts[partner], kappa=self.kappa, tau=self.tau)
         return StepOutput(label_mixture_loss(mixed.logits[0], batch.y, batch.y[partner], weight), None, {})
-
-    @property
-    def forwarded(self) -> int:
-        return self.mixer.forwarded(1, raw=False)

@@ -42,9 +42,10 @@ class Objective(nn.Module):
                 "wrap rankmixup.TrainStep(model, objective) instead and call that"
             )
         # Before a forward changes anything.
+        require(isinstance(x, Tensor), f"x must be a tensor, got {shown(x)}")
         require(check_tensor("x", x).ndim > 0, "x must hold a batch of samples, got a single number")
-        y = class_indices("target", y, len(x), self.num_classes)
-        require(x.is_meta or not y.is_meta, "target must hold values, got a tensor on the meta device")
+        y = class_indices("y", y, len(x), self.num_classes)
+        require(x.is_meta or not y.is_meta, "y must hold values, got a tensor on the meta device")
         # A hook sees what every forward of every method and mixer returns. Of a network compiled in place it would become a part.
         in_place = getattr(model, "_compiled_call_impl", None) is not None
         check = torch.compiler.disable(self._check_classes) if in_place else self._check_classes

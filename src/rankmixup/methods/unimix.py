@@ -8,17 +8,17 @@ from torch import Tensor, nn
 
 from rankmixup import random
 from rankmixup.errors import require, require_number
-from rankmixup.methods.base import Method, register
-from rankmixup.methods.mixup import label_mixture_loss
+from rankmixup.methods.base import register
+from rankmixup.methods.mixup import MixupTraining, label_mixture_loss
 from rankmixup.methods.remix import class_sizes, counts_of
 from rankmixup.mixers import Mixer, Mixup
-from rankmixup.ops import check_counts, check_logits, check_tensor, check_unit, upcast
+from rankmixup.ops import Logits, PerSample, PlainArray, Target, check_counts, check_floats, check_logits, check_tensor, check_unit, upcast
 from rankmixup.types import Batch, Context, StepOutput
 
 __all__ = ["UniMix", "prior_corrected_logits", "unimix_lambda", "unimix_partner"]
 
 
-def unimix_partner(uniform: Float[Tensor, " B"], counts: Int[Tensor, " B"], *, tau: float = -0.5) -> Int[Tensor, " B"]:
+def unimix_partner(uniform: PerSample, counts: Target, *, tau: float = -0.5) -> Int[Tensor, " B"]:
     """Partners drawn with replacement from the batch, sample j with probability proportional to n_j^`tau`.
 
     `counts` are the training images n in the class of each sample, `uniform` one number in [0, 1) for each draw.
@@ -29,8 +29,9 @@ def unimix_partner(uniform: Float[Tensor, " B"], counts: Int[Tensor, " B"], *, t
     [0, 1]
     """
     require_number("tau", tau)
-    device = check_tensor("counts", counts).device
-    require(check_unit("uniform", uniform).ndim == 1, f"uniform must have shape [B], got {list(uniform.shape)}")
+    counts, uniform = check_tensor("counts", counts), check_unit("uniform", uniform)
+    device = counts.device
+    require(uniform.ndim == 1, f"uniform must have shape [B], got {list(uniform.shape)}")
     require(uniform.device.type in ("cpu", device.type), f"uniform must be on the CPU or on {device}, got {uniform.device}")
     uniform = uniform.to(device)
     counts = class_sizes("counts", counts, uniform)
@@ -39,19 +40,19 @@ def unimix_partner(uniform: Float[Tensor, " B"], counts: Int[Tensor, " B"], *, t
     return torch.searchsorted(steps, uniform.to(steps), right=True).clamp(max=len(counts) - 1)
 
 
-def unimix_lambda(lam: Float[Tensor, " B"], counts_own: Int[Tensor, " B"], counts_partner: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
+def unimix_lambda(lam: PerSample, counts_own: Target, counts_partner: Target) -> Float[Tensor, " B"]:
     """`lam` moved by the partner's share n_j / (n_i + n_j) of both class sizes, around the circle [0, 1]: the rarer class gains.
 
     >>> unimix_lambda(torch.tensor([0.125, 0.5]), torch.tensor([1, 1]), torch.tensor([3, 3]))  # 0.875, and 1.25 - 1
     tensor([0.8750, 0.2500])
     """
-    check_unit("lam", lam)
+    lam = check_unit("lam", lam)
     counts_own, counts_partner = class_sizes("counts_own", counts_own, lam), class_sizes("counts_partner", counts_partner, lam)
     moved = lam + counts_partner.to(lam.dtype) / (counts_own + counts_partner)
     return torch.where(moved > 1, moved - 1, moved)
 
 
-def prior_corrected_logits(logits: Float[Tensor, "B K"], class_counts: Int[Tensor, " K"]) -> Float[Tensor, "B K"]:
+def prior_corrected_logits(logits: Logits, class_counts: Int[Tensor, " K"] | PlainArray) -> Float[Tensor, "B K"]:
     """`logits` plus the log of each class's share of the training set: cross-entropy of these is the Bayias loss.
 
     Used in training alone. The published loss also subtracts log(1/K), which cross-entropy does not see.
@@ -59,7 +60,7 @@ def prior_corrected_logits(logits: Float[Tensor, "B K"], class_counts: Int[Tenso
     >>> prior_corrected_logits(torch.zeros(1, 2), torch.tensor([3, 1])).exp()
     tensor([[0.7500, 0.2500]])
     """
-    logits = upcast(check_logits(logits))
+    logits = upcast(check_logits(check_floats("logits", logits)))
     counts = check_counts("class_counts", class_counts)
     require(not counts.is_meta or logits.is_meta, "class_counts must hold values, got a tensor on the meta device")
     counts = counts.to(logits)
@@ -69,7 +70,7 @@ def prior_corrected_logits(logits: Float[Tensor, "B K"], class_counts: Int[Tenso
 
 @register("unimix")
 @dataclass(frozen=True)
-class UniMix(Method):
+class UniMix(MixupTraining):
     """Mixup with partners from rarer classes and lambdas that favour them, with the class prior corrected.
 
     Partners by `unimix_partner`, lambdas by `unimix_lambda`, label mixtures against logits with the training prior added
@@ -101,7 +102,3 @@ class UniMix(Method):
             assert ctx.class_counts is not None  # counts_of would have refused
             logits = prior_corrected_logits(logits, ctx.class_counts)
         return StepOutput(label_mixture_loss(logits, batch.y, batch.y[partner], mixed.lam[0]), None, {})
-
-    @property
-    def forwarded(self) -> int:
-        return self.mixer.forwarded(1, raw=False)

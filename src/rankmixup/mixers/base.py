@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from rankmixup import random
 from rankmixup.config import Configured
 from rankmixup.errors import require, require_flag, require_whole, shown
-from rankmixup.ops import check_floats, check_indices, check_logits, check_tensor, check_unit
+from rankmixup.ops import PlainArray, check_floats, check_indices, check_logits, check_unit
 from rankmixup.registry import Registry
 from rankmixup.types import Mixed
 
@@ -43,8 +43,8 @@ class Mixer(Configured):
         *,
         num_mixes: int = 1,
         raw: bool = True,
-        lam: Float[Tensor, "M B"] | None = None,
-        partner: Int[Tensor, "M B"] | None = None,
+        lam: Float[Tensor, "M B"] | PlainArray | None = None,
+        partner: Int[Tensor, "M B"] | PlainArray | None = None,
     ) -> Mixed:
         """Forward `x` and `num_mixes` mixes of it; `raw=False` leaves the raw forward out.
 
@@ -54,9 +54,9 @@ class Mixer(Configured):
         require_flag("raw", raw)
         require(isinstance(model, nn.Module), f"model must be a torch.nn.Module, got {shown(model)}; wrap a function in a module")
         require(isinstance(rng, torch.Generator), f"rng must be a torch.Generator, got {shown(rng)}")
-        dtype = check_tensor("inputs to mix", x).dtype
-        require(dtype.is_floating_point, f"inputs to mix must be floating point (mix after normalising), got {dtype}")
-        require(check_floats("inputs to mix", x).ndim > 0, "inputs to mix must be a batch of samples, got a single number")
+        require(isinstance(x, Tensor), f"x must be a tensor, got {shown(x)}")
+        require(x.dtype.is_floating_point, f"x must be floating point (mix after normalising), got {x.dtype}")
+        require(check_floats("x", x).ndim > 0, "x must be a batch of samples, got a single number")
         size = len(x)
         if lam is None:
             width = size if self.lam_mode == "sample" else 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -9,13 +10,13 @@ from torch import Tensor
 
 from rankmixup.errors import require, require_whole, shown
 from rankmixup.mixers.base import InputMixer, register
-from rankmixup.ops import check_indices, check_integers, check_same_device, check_tensor, check_unit
+from rankmixup.ops import PlainArray, check_indices, check_integers, check_tensor, check_unit
 
 __all__ = ["CutMix", "cutmix", "cutmix_boxes"]
 
 
 def cutmix(
-    x: Float[Tensor, "B C H W"], box: Int[Tensor, "*M B 4"], partner: Int[Tensor, "*M B"]
+    x: Float[Tensor, "B C H W"] | PlainArray, box: Int[Tensor, "*M B 4"] | PlainArray, partner: Int[Tensor, "*M B"] | PlainArray
 ) -> tuple[Float[Tensor, "*M B C H W"], Float[Tensor, "*M B"]]:
     """Paste `box` of each sample's partner into it; returns new images and lambda, the share of area that stays.
 
@@ -28,13 +29,11 @@ def cutmix(
     >>> mixed[0, 0].tolist(), lam.tolist()
     ([[1.0, 1.0], [0.0, 0.0]], [0.5, 0.5])
     """
-    _check_images(x)
+    x = _check_images(x)
     height, width = x.shape[-2:]
-    partner, box = check_indices("partner", partner, len(x)), check_integers("box", box)
+    partner, box = check_indices("partner", partner, len(x), x), check_integers("box", box, x)
     require(partner.shape[-1:] == x.shape[:1], f"partner must have a shape that ends in B = {len(x)}, got {list(partner.shape)}")
     require(box.shape == (*partner.shape, 4), f"box must have shape {[*partner.shape, 4]}, got {list(box.shape)}")
-    for name, given in (("box", box), ("partner", partner)):
-        check_same_device(name, given, x)
     top, bottom, left, right = box.unbind(-1)
     ordered = box.device.type != "cpu" or bool(((top <= bottom) & (left <= right)).all())
     require(ordered, "box must be (top, bottom, left, right) with top <= bottom and left <= right, got others")
@@ -47,12 +46,13 @@ def cutmix(
     return torch.where(inside, x[partner], x), lam
 
 
-def cutmix_boxes(lam: Float[Tensor, "*M"], centre: Float[Tensor, "*M 2"], size: Sequence[int]) -> Int[Tensor, "*M 4"]:
+def cutmix_boxes(
+    lam: Float[Tensor, "*M"] | PlainArray, centre: Float[Tensor, "*M 2"] | PlainArray, size: Sequence[int]
+) -> Int[Tensor, "*M 4"]:
     """Boxes of about `1 - lam` of the area around `centre` (fractions of height and width), cut off at the border."""
-    check_unit("lam", lam)
-    check_unit("centre", centre)
+    lam = check_unit("lam", lam)
+    centre = check_unit("centre", centre, lam)
     require(centre.shape == (*lam.shape, 2), f"centre must have shape {[*lam.shape, 2]}, got {list(centre.shape)}")
-    check_same_device("centre", centre, lam)
     require(isinstance(size, Sequence) and len(size) == 2, f"size must be a height and a width, got {shown(size)}")
     for extent in size:
         require_whole("size", extent, least=1)
@@ -82,6 +82,7 @@ class CutMix(InputMixer):
         return mixed.flatten(0, 1), lam
 
 
-def _check_images(x: Tensor) -> None:
-    check_tensor("x", x)
-    require(x.ndim == 4, f"CutMix needs images [B, C, H, W], got shape {list(x.shape)}")
+def _check_images(x: Any) -> Tensor:
+    x = check_tensor("x", x)
+    require(x.ndim == 4, f"x must hold images [B, C, H, W] for CutMix, got shape {list(x.shape)}")
+    return x

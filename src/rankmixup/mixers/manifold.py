@@ -52,6 +52,11 @@ class ManifoldMixup(Mixer):
     forward: Literal["shared", "separate"] = "shared"
     """Raw and mixed features in one forward, or a raw forward followed by a mixed one."""
 
+    def check(self) -> None:
+        super().check()
+        unused = f"layers must be given with layer='random', which draws one of them, got layer={self.layer!r} and layers={self.layers}"
+        require(self.layer == "random" or not self.layers, unused)
+
     def forward_mixed(self, model: nn.Module, x: Tensor, rng: torch.Generator, raw: bool, lam: Tensor, partner: Tensor) -> Mixed:
         layer = self._pick(model, rng)
         _layer(model, layer)  # an unknown name is refused before a forward changes anything

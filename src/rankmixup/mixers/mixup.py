@@ -8,12 +8,14 @@ from torch import Tensor
 
 from rankmixup.errors import require
 from rankmixup.mixers.base import InputMixer, register
-from rankmixup.ops import check_floats, check_indices, check_same_device, check_unit
+from rankmixup.ops import PlainArray, check_floats, check_indices, check_unit
 
 __all__ = ["Mixup", "mixup"]
 
 
-def mixup(x: Float[Tensor, "B ..."], lam: Float[Tensor, "*M B"], partner: Int[Tensor, "*M B"]) -> Float[Tensor, "..."]:
+def mixup(
+    x: Float[Tensor, "B ..."] | PlainArray, lam: Float[Tensor, "*M B"] | PlainArray, partner: Int[Tensor, "*M B"] | PlainArray
+) -> Float[Tensor, "..."]:
     """`lam * x + (1 - lam) * x[partner]`, Eq. (6), for one mix (`lam` of shape `[B]`) or for M of them (`[M, B]`).
 
     Lambda must lie in 0..1 and partners in 0..B - 1, which is checked on the CPU alone: on a GPU it would make every step wait.
@@ -22,14 +24,13 @@ def mixup(x: Float[Tensor, "B ..."], lam: Float[Tensor, "*M B"], partner: Int[Te
     >>> mixup(x, torch.tensor([0.75, 0.75]), torch.tensor([1, 0])).tolist()
     [[0.25], [0.75]]
     """
-    require(check_floats("x", x).ndim > 0, "x must be a batch of samples, got a single number")
-    lam, partner = check_unit("lam", lam), check_indices("partner", partner, len(x))
+    x = check_floats("x", x)
+    require(x.ndim > 0, "x must be a batch of samples, got a single number")
+    lam, partner = check_unit("lam", lam, x), check_indices("partner", partner, len(x), x)
     require(
         lam.shape == partner.shape and lam.shape[-1:] == x.shape[:1],
         f"lam and partner must have one shape that ends in B = {len(x)}, got {list(lam.shape)} and {list(partner.shape)}",
     )
-    for name, given in (("lam", lam), ("partner", partner)):
-        check_same_device(name, given, x)
     weight = lam.to(x.dtype).reshape(*lam.shape, *[1] * (x.ndim - 1))
     # index_select and not x[partner]: its backward adds whole samples, where indexing's adds element by element.
     others = x.index_select(0, partner.flatten()).unflatten(0, partner.shape)

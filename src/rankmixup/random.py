@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rankmixup.errors import require_whole
+
 __all__ = ["beta", "cpu_seed", "global_seed", "global_state", "permutations", "set_global_state", "stream"]
 
 
@@ -23,7 +25,7 @@ def stream(seed: int, *names: str | int) -> torch.Generator:
     >>> a.initial_seed() == stream(0, "mixing", 0).initial_seed(), a.initial_seed() == b.initial_seed()
     (True, False)
     """
-    digest = hashlib.sha256(json.dumps([seed, *names]).encode()).digest()
+    digest = hashlib.sha256(json.dumps([require_whole("seed", seed), *names]).encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
 
 

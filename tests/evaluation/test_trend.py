@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import page_trend_test, permutation_test, ttest_rel
 
 from rankmixup.errors import InvalidInput
-from rankmixup.evaluation.trend import ordered_direction, paired_direction
+from rankmixup.evaluation.significance import ordered_direction, paired_direction
 
 
 def drawn(*shape: int, seed: int = 0) -> np.ndarray:

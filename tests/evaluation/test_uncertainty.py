@@ -156,7 +156,7 @@ def test_many_samples_are_resampled_block_by_block(rng, monkeypatch):
     """Blocks of 64 samples instead of one of all: the same but for the draws."""
     logits, target = calibrated(1500, 6, rng)
     whole = metric_uncertainty(1.3 * logits, target, from_logits=True, rng=rng)
-    for module in ("replicates", "error_floors", "noise_floor"):
+    for module in ("replicates", "noise_floor"):
         monkeypatch.setattr(f"rankmixup.evaluation.{module}.BLOCK", 64)
     blocks = metric_uncertainty(1.3 * logits, target, from_logits=True, rng=rng)
     for key, each in whole.items():

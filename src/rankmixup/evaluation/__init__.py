@@ -8,8 +8,7 @@ from rankmixup.evaluation.registry import METRICS, Metric, register_metric
 from rankmixup.evaluation.results import Calibration, Compared, Comparison, Detection, Difference, Estimate, Evaluation, NoiseFloor
 from rankmixup.evaluation.scores import Scores
 from rankmixup.evaluation.significance import holm, mcnemar, over_seeds
-from rankmixup.evaluation.suite import all_metrics
-from rankmixup.evaluation.uncertainty import metric_uncertainty
+from rankmixup.evaluation.uncertainty import all_metrics, metric_uncertainty
 
 __all__ = [
     "METRICS",

@@ -16,13 +16,14 @@ errors, which by convexity hides the largest error behind a given observation.
 """
 
 from collections.abc import Callable
+from math import inf
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rankmixup.evaluation.noise_floor import NoiseFloor
+from rankmixup.evaluation.results import NoiseFloor
 
 __all__ = ["Inverted", "Statistic", "inverted_interval", "scaled_interval"]
 
@@ -100,8 +101,8 @@ def scaled_interval(
 ) -> Inverted:
     """As `inverted_interval`, for gaps that depend on each other and so cannot shrink one by one: all are scaled by one factor.
 
-    `spread` is the standard error of the statistic of large gaps, that of the largest gap unless given. `metric(factor)` is the
-    metric of a population with so scaled gaps, `statistic` of them unless given.
+    `spread` is the standard error of the statistic of large gaps; if given, the upper end reaches at least as far as without any bias.
+    `metric(factor)` is the metric of a population with so scaled gaps, `statistic` of them unless given.
     """
     metric = metric or (lambda factor: statistic(factor * gap).item())
     observed = statistic(gap).item()
@@ -111,11 +112,12 @@ def scaled_interval(
     def scaled(factor: float) -> Tensor:
         return factor * gap
 
+    limit = 2 * floor.mean if spread is None else inf
     spread = noise.std(dim=0, correction=0).max().item() if spread is None else spread
     highest = 1 + 10 * spread / observed
     upper = metric(_last_accepted(scaled, noise, statistic, observed, 0.0, highest))
     # The least favourable population has no bias at all.
-    upper = max(upper, observed, min(observed + 1.96 * spread, 2 * floor.mean))
+    upper = max(upper, observed, min(observed + 1.96 * spread, limit))
     centre = metric(_last_accepted(scaled, noise, statistic, observed, 0.0, highest, tail=0.5))
     lower = 0.0 if floor.p_value >= _TAIL else metric(_first_accepted(scaled, noise, statistic, observed, 0.0, highest))
     return Inverted(observed, min(lower, observed), upper, centre)

@@ -31,9 +31,7 @@ from rankmixup.ops import as_tensor
 __all__ = ["Bootstrap", "Samples", "bootstrap", "ranked_values", "read_samples", "sorted_samples"]
 
 GRID_CELLS = 512
-"""Cells of confidence for replicates of smooth ECE."""
-_KS_POINTS = 512
-"""Points at which the replicates of the cumulative gap are kept."""
+"""Points at which replicates keep the cumulative gap, for KS error, and cells of confidence in which they keep gaps, for smooth ECE."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +71,7 @@ class Samples:
         """Some ends of runs of confidences, evenly spread, and the one with the largest cumulative gap: enough for replicates of that."""
         total, ends = self.gap, int(self.last.sum())
         largest = torch.cumsum(total, dim=0, out=total).abs_().masked_fill_(~self.last, -1).argmax()
-        at = torch.linspace(0, ends - 1, min(_KS_POINTS, ends), dtype=torch.float64).round().long()
+        at = torch.linspace(0, ends - 1, min(GRID_CELLS, ends), dtype=torch.float64).round().long()
         at = at if ends == len(self) else self.last.nonzero().squeeze(1)[at]
         return plain_cuts(torch.cat([at, largest[None]]).unique() + 1)
 
@@ -153,10 +151,7 @@ def read_samples(
     class_gaps: list[Tensor] | None = None,
     more: Mapping[str, Tensor] | None = None,
 ) -> Samples:
-    """Check the scores and reduce them to a few columns.
-
-    The `class_gaps` of each chunk of rows are added to the one in that list; `more` are further columns `[N]` whose means are metrics.
-    """
+    """Check the scores and reduce them to columns, with `more` columns; `class_gaps` of each chunk are added to the one in that list."""
     check_num_bins(num_bins)
     scores = as_tensor("scores", scores)
     top5 = scores.ndim == 2 and scores.shape[1] >= 5

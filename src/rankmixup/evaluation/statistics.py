@@ -7,11 +7,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rankmixup.evaluation.intervals import Inverted, Statistic, inverted_interval, scaled_interval
-from rankmixup.evaluation.noise_floor import NoiseFloor, calibrated_gaps, noise_floor
+from rankmixup.evaluation.noise_floor import calibrated_gaps, noise_floor
 from rankmixup.evaluation.registry import METRICS
 from rankmixup.evaluation.replicates import GRID_CELLS, Bootstrap, Samples, bootstrap
 from rankmixup.evaluation.resampling import Cuts
-from rankmixup.evaluation.results import Estimate
+from rankmixup.evaluation.results import Estimate, NoiseFloor
 from rankmixup.metrics.rows import bin_edges, bin_index
 from rankmixup.metrics.smooth import smooth_from_grid
 

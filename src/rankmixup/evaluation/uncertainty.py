@@ -9,21 +9,21 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rankmixup import random
-from rankmixup.errors import require
+from rankmixup.errors import require, require_flag
 from rankmixup.evaluation.custom import custom_keys, custom_values, resampled_values
-from rankmixup.evaluation.error_floors import error_floors
 from rankmixup.evaluation.intervals import Inverted
-from rankmixup.evaluation.noise_floor import classwise_noise_floor, ece_noise_floor, noise_floor
+from rankmixup.evaluation.noise_floor import classwise_noise_floor, ece_noise_floor, error_floors, noise_floor
 from rankmixup.evaluation.registry import METRICS, PASS_KEYS
-from rankmixup.evaluation.replicates import Bootstrap, Samples, bootstrap, read_samples, sorted_samples
+from rankmixup.evaluation.replicates import Bootstrap, Samples, bootstrap, ranked_values, read_samples, sorted_samples
 from rankmixup.evaluation.results import Estimate, NoiseFloor, percentiles, wilson_interval
 from rankmixup.evaluation.scores import Scores
 from rankmixup.evaluation.statistics import SignFlips, gap_interval, ks_interval, smooth_interval
-from rankmixup.evaluation.suite import values_of
 from rankmixup.metrics.calibration import bin_top_label
+from rankmixup.metrics.classwise import classwise_from_gaps
 from rankmixup.metrics.inputs import checked_rows
+from rankmixup.metrics.smooth import residual_grid, smooth_from_grid
 
-__all__ = ["CALIBRATED", "MISCALIBRATED", "ece_uncertainty", "metric_uncertainty"]
+__all__ = ["CALIBRATED", "MISCALIBRATED", "all_metrics", "ece_uncertainty", "metric_uncertainty"]
 
 CALIBRATED = "not distinguishable from calibrated"
 MISCALIBRATED = "miscalibrated"
@@ -58,7 +58,7 @@ def metric_uncertainty(
     custom = custom_values(scores[0], keys) if keys else {}
     columns = {key: column for key, column in custom.items() if column.ndim == 1}
     samples = read_samples(logits, target, num_bins=num_bins, from_logits=from_logits, class_gaps=class_gaps, more=columns)
-    values = values_of(samples, class_gaps)
+    values = _values(samples, class_gaps)
     (draws,) = bootstrap([samples], replicates, rng)
     floors = error_floors(samples, values, replicates, rng)
     classes = logits.shape[1]
@@ -150,3 +150,46 @@ def _error_intervals(samples: Samples, draws: Bootstrap, floors: dict[str, Noise
     found["ks"] = ks_interval(samples, draws, floors["ks"])
     found["smooth_ece"] = smooth_interval(samples, draws, floors["smooth_ece"])
     return found
+
+
+def all_metrics(
+    logits: Float[Tensor, "N K"],
+    target: Int[Tensor, " N"],
+    *,
+    num_bins: int = 15,
+    from_logits: bool = True,
+    classwise: bool = True,
+) -> dict[str, float | None]:
+    """Every metric, from one pass over the scores and one sort of the confidences; fractions, not percent.
+
+    None where a metric is not defined: top5_accuracy with fewer than five classes, auroc_correct where all predictions are
+    right or all wrong, debiased_ece where no bin holds two samples; and the classwise ones with `classwise=False`.
+    """
+    require_flag("classwise", classwise)
+    gaps: list[Tensor] | None = [] if classwise else None
+    return _values(read_samples(logits, target, num_bins=num_bins, from_logits=from_logits, class_gaps=gaps), gaps)
+
+
+def _values(samples: Samples, class_gaps: list[Tensor] | None) -> dict[str, float | None]:
+    """Every metric of samples that were read; `class_gaps` as `read_samples` leaves them."""
+    size, bins, per_class = len(samples), samples.bins(), class_gaps[0] if class_gaps else None
+    ranked = ranked_values(torch.ones(1, 1).expand(1, size), samples)
+    debiased = bins.debiased()
+    values = {
+        **{key: column.double().mean() for key, column in samples.means.items()},
+        "ece": bins.ece(),
+        "ece_l2": bins.ece("l2"),
+        "mce": bins.mce(),
+        "aece": samples.gaps(samples.mass).abs().sum(),
+        "classwise_ece": None if per_class is None else classwise_from_gaps(per_class, size, "mean"),
+        "classwise_ece_sum": None if per_class is None else classwise_from_gaps(per_class, size, "sum"),
+        "oe": bins.oe(),
+        "ue": bins.ue(),
+        "smooth_ece": smooth_from_grid(residual_grid(samples.confidence, samples.right), size),
+        "debiased_ece": None if debiased.isnan() else debiased,
+        "ks": samples.before(samples.ks_cuts).diff(dim=0).abs().max() / size,
+        "aurc": ranked["aurc"],
+        "eaurc": ranked["eaurc"].clamp(min=0),  # no order beats the best one; rounding may seem to
+        "auroc_correct": None if samples.unanimous else ranked["auroc_correct"],
+    }
+    return {key: None if (value := values.get(key)) is None else value.item() for key in dict.fromkeys((*PASS_KEYS, *samples.means))}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rankmixup.evaluation import holm
-from rankmixup.evaluation.trend import Direction, ordered_direction, paired_direction
+from rankmixup.evaluation.significance import Direction, ordered_direction, paired_direction
 from rankmixup.experiments.grid import Cell
 from rankmixup.paper.claims import AFTER_TS, CLAIMS, Claim, Pair, Trend
 from rankmixup.paper.experiment import Experiment

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rankmixup.evaluation import Estimate
-from rankmixup.evaluation.trend import Direction
+from rankmixup.evaluation.significance import Direction
 from rankmixup.experiments.grid import Cell
 from rankmixup.paper.deviations import known_deviations
 from rankmixup.paper.evidence import Evidence, Finding, weigh_claims

@@ -8,7 +8,7 @@ from rankmixup.cli.options import Json, Metrics, OptionalPath, Sources
 from rankmixup.cli.output import answer
 from rankmixup.cli.parsing import parse
 from rankmixup.cli.sources import open_source
-from rankmixup.errors import one_line, require, unknown_name
+from rankmixup.errors import one_line, require
 
 
 @dataclass(kw_only=True)
@@ -43,8 +43,7 @@ def run(argv: list[str]) -> int:
     from rankmixup.evaluation.registry import METRICS
     from rankmixup.reports.tables import comparison_table
 
-    if options.metric not in METRICS:
-        raise unknown_name("metric", options.metric, METRICS)
+    METRICS[options.metric]  # refused here, before any file is read, if it is unknown
     comparison = compare_scores(
         {one_line(str(path)): open_source(path, options).test for path in paths},
         baseline=one_line(str(options.baseline or paths[0])),

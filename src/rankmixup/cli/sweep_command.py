@@ -9,7 +9,7 @@ from rankmixup.cli.output import answer
 from rankmixup.cli.parsing import parse
 from rankmixup.cli.train_command import Options, requested_run
 from rankmixup.cli.work import WorkOptions, print_estimate, raise_failures
-from rankmixup.errors import require, require_whole, unknown_name
+from rankmixup.errors import require, require_whole
 
 if TYPE_CHECKING:
     from rankmixup.runs import Run
@@ -47,8 +47,7 @@ def run(argv: list[str]) -> int:
     from rankmixup.methods import Method
     from rankmixup.reports.sweep import rank, sweep_table
 
-    if options.metric not in METRICS:
-        raise unknown_name("metric", options.metric, METRICS)
+    METRICS[options.metric]  # refused here, before any run is trained, if it is unknown
     method = Method.registry[key].name
     combinations = _combinations(grid, _sequences(key))
     planned = {name: [_run(key, arguments, seed) for seed in range(options.seeds)] for name, arguments in combinations.items()}

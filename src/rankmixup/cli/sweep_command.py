@@ -44,8 +44,9 @@ def run(argv: list[str]) -> int:
 
     from rankmixup.evaluation.registry import METRICS
     from rankmixup.experiments import Task
+    from rankmixup.experiments.sweep import rank
     from rankmixup.methods import Method
-    from rankmixup.reports.sweep import rank, sweep_table
+    from rankmixup.reports.sweep import sweep_table
 
     METRICS[options.metric]  # refused here, before any run is trained, if it is unknown
     method = Method.registry[key].name
@@ -62,7 +63,7 @@ def run(argv: list[str]) -> int:
     failed = options.train_tasks(tasks)
     lost = {event.task.run for event in failed}
     ranking = rank({name: runs for name, runs in planned.items() if not lost.intersection(runs)}, options.runs, options.metric)
-    if options.json or ranking.settings:
+    if options.json or ranking.val:
         answer(options.json, lambda: {"method": method, "metric": options.metric, **ranking.to_dict()}, lambda: sweep_table(ranking))
     raise_failures(failed, len(tasks))
     return 0

@@ -10,7 +10,9 @@ verdict asks for both.
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
+from math import isfinite
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -21,10 +23,10 @@ from torch import Tensor
 
 from rankmixup import random
 from rankmixup.errors import require, require_number, shown
-from rankmixup.evaluation.results import Estimate
+from rankmixup.evaluation.results import Estimate, Metrics, NoiseFloor
 from rankmixup.ops import as_tensor
 
-__all__ = ["Direction", "holm", "mcnemar", "ordered_direction", "over_seeds", "paired_direction"]
+__all__ = ["Direction", "holm", "mcnemar", "metrics_over_seeds", "ordered_direction", "over_seeds", "paired_direction"]
 
 
 def mcnemar(correct_a: Bool[Tensor, " N"], correct_b: Bool[Tensor, " N"]) -> float:
@@ -86,6 +88,27 @@ def over_seeds(values: Sequence[float], confidence: float = 0.95) -> Estimate:
         return Estimate(mean)
     margin = float(t.ppf((1 + confidence) / 2, size - 1)) * tensor.std().item() / size**0.5
     return Estimate(mean, mean - margin, mean + margin)
+
+
+def metrics_over_seeds(runs: Sequence[Metrics]) -> Metrics:
+    """Mean over seeds of each metric and of its noise floor; of one seed the estimates themselves.
+
+    A metric that a seed lacks or that is infinite there is None. Where verdicts differ, the verdict counts the miscalibrated seeds.
+    """
+    if len(runs) == 1:
+        return dict(runs[0])
+    found: Metrics = {}
+    for key in runs[0]:
+        seeds = [estimate for metrics in runs if (estimate := metrics[key]) is not None and isfinite(estimate.value)]
+        if len(seeds) < len(runs):
+            found[key] = None
+            continue
+        mean, floors = over_seeds([each.value for each in seeds]), [each.floor for each in seeds if each.floor is not None]
+        floor = NoiseFloor(*(sum(column) / len(floors) for column in zip(*floors, strict=True))) if floors else None
+        bad = sum(each.verdict == "miscalibrated" for each in seeds)
+        verdict = f"miscalibrated in {bad} of {len(seeds)} seeds" if 0 < bad < len(seeds) else seeds[0].verdict
+        found[key] = replace(mean, floor=floor, verdict=verdict)
+    return found
 
 
 _ALL_FLIPS = 16

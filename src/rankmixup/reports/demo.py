@@ -5,10 +5,10 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from rankmixup.evaluation import Estimate, Evaluation, evaluate_scores, over_seeds
+from rankmixup.evaluation import Estimate, Evaluation, evaluate_scores
 from rankmixup.evaluation.diagrams import lambda_curve, reliability
 from rankmixup.evaluation.results import Metrics
-from rankmixup.evaluation.uncertainty import MISCALIBRATED
+from rankmixup.evaluation.significance import metrics_over_seeds
 from rankmixup.reports.figures import confidence_by_lambda_figure, reliability_figure, save_figure
 from rankmixup.reports.tables import plain_table
 from rankmixup.runs import StoredRun
@@ -40,37 +40,33 @@ def demo_table(evaluations: dict[str, list[Evaluation]]) -> RenderableType:
     title = f"digits, test set, %, mean and 95 % interval over {seeds} seeds" if seeds > 1 else "digits, test set, %, one seed"
     table = plain_table("method", "accuracy", "ECE", "interval", "noise", "OE", "UE", "verdict")
     for name, runs in evaluations.items():
-        table.add_row(name, *_cells([each.metrics for each in runs]))
-        table.add_row("  with T", *_cells([each.calibration.metrics for each in runs if each.calibration]), end_section=True)
+        table.add_row(name, *_cells(metrics_over_seeds([each.metrics for each in runs])))
+        table.add_row(
+            "  with T", *_cells(metrics_over_seeds([each.calibration.metrics for each in runs if each.calibration])), end_section=True
+        )
     return Group(Text(title, style="bold"), table)
 
 
-def _cells(runs: list[Metrics]) -> list[str]:
-    def estimates(key: str) -> list[Estimate]:
-        return [estimate for metrics in runs if (estimate := metrics[key]) is not None]
+def _cells(metrics: Metrics) -> list[str]:
+    def value(key: str) -> str:
+        estimate = metrics[key]
+        return "" if estimate is None else _percent(estimate.value)
 
-    def values(key: str) -> list[float]:
-        return [estimate.value for estimate in estimates(key)]
-
-    eces = estimates("ece")
-    over = over_seeds(values("ece"))
-    # One seed has no spread; what it has is the interval over its test samples.
-    ends = over if over.low is not None else eces[0]
-    beyond = sum(ece.verdict == MISCALIBRATED for ece in eces)
-    verdict = (eces[0].verdict or "") if beyond in (0, len(runs)) else f"miscalibrated in {beyond} of {len(runs)} seeds"
+    ece = metrics["ece"] or Estimate(0.0)
+    interval = f"{_percent(max(0.0, ece.low or 0.0))} to {_percent(ece.high or 0.0)}"
     return [
-        _mean(values("accuracy")),
-        _mean(values("ece")),
-        f"{100 * max(0.0, ends.low or 0.0):.1f} to {100 * (ends.high or 0.0):.1f}",
-        _mean([ece.floor.mean for ece in eces if ece.floor]),
-        _mean(values("oe")),
-        _mean(values("ue")),
-        verdict,
+        value("accuracy"),
+        value("ece"),
+        interval,
+        _percent(ece.floor.mean) if ece.floor else "",
+        value("oe"),
+        value("ue"),
+        ece.verdict or "",
     ]
 
 
-def _mean(values: list[float]) -> str:
-    return f"{100 * sum(values) / len(values):.1f}"
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"
 
 
 def demo_figures(results: dict[str, list[StoredRun]], output: Path) -> list[Path]:

@@ -6,6 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from rankmixup.config import flatten
+from rankmixup.reports.export import DataTable, to_markdown
 from rankmixup.runs import RECIPES, Constant, Run
 
 __all__ = ["recipe_tables", "run_table"]
@@ -23,16 +24,19 @@ def run_table(run: Run, sources: Mapping[str, str]) -> Table:
 
 def recipe_tables() -> str:
     """All recipes in Markdown: one table for optimisation, one for the fields of methods; a cell is a value and its source."""
-    columns = {name: recipe for name, recipe in RECIPES.items() if name != "synthetic"}
-    titles = [name.replace("digits", "digits, synthetic") for name in columns]
-    fields = _in_order(recipe.optimisation for recipe in columns.values())
-    optimisation = [[f"`{field}`", *(_cell(recipe.optimisation.get(field)) for recipe in columns.values())] for field in fields]
-    methods = [
-        [f"`{key}` `{field}`", *(_cell(recipe.methods.get(key, {}).get(field)) for recipe in columns.values())]
-        for key in _in_order(recipe.methods for recipe in columns.values())
-        for field in _in_order(recipe.methods.get(key, {}) for recipe in columns.values())
+    columns = {name.replace("digits", "digits, synthetic"): recipe for name, recipe in RECIPES.items() if name != "synthetic"}
+    recipes = list(columns.values())
+    fields = _in_order(recipe.optimisation for recipe in recipes)
+    settings = [
+        (key, field)
+        for key in _in_order(recipe.methods for recipe in recipes)
+        for field in _in_order(recipe.methods.get(key, {}) for recipe in recipes)
     ]
-    return "\n\n".join(_markdown([heading, *titles], rows) for heading, rows in (("optimisation", optimisation), ("method", methods)))
+    tables = {
+        "optimisation": [[field, *(_cell(recipe.optimisation.get(field)) for recipe in recipes)] for field in fields],
+        "method": [[f"{key} {field}", *(_cell(recipe.methods.get(key, {}).get(field)) for recipe in recipes)] for key, field in settings],
+    }
+    return "\n\n".join(to_markdown(DataTable([heading, *columns], rows)) for heading, rows in tables.items())
 
 
 def _in_order(mappings: Any) -> list[str]:
@@ -47,8 +51,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return " ".join(map(_shown, value)) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _markdown(headings: list[str], rows: list[list[str]]) -> str:
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

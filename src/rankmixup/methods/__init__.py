@@ -16,44 +16,8 @@ from rankmixup.methods.remix import Remix, remix_label_weight
 from rankmixup.methods.step import Objective, TrainStep, objective
 from rankmixup.methods.unimix import UniMix, prior_corrected_logits, unimix_lambda, unimix_partner
 
-__all__ = [
-    "CPC",
-    "CRL",
-    "FLSD",
-    "MMCE",
-    "CorrectnessHistory",
-    "CrossEntropy",
-    "EntropyPenalty",
-    "Focal",
-    "LabelSmoothing",
-    "LossMethod",
-    "MbLS",
-    "Method",
-    "MixupTraining",
-    "Objective",
-    "RankMixupMNDCG",
-    "RankMixupMRL",
-    "RegMixup",
-    "Remix",
-    "TrainStep",
-    "UniMix",
-    "cpc_loss",
-    "crl_loss",
-    "cross_entropy_loss",
-    "entropy_penalty_loss",
-    "flsd_loss",
-    "focal_loss",
-    "label_mixture_loss",
-    "label_smoothing_loss",
-    "mbls_loss",
-    "mixup_ranking_loss",
-    "mmce_loss",
-    "mndcg_loss",
-    "objective",
-    "prior_corrected_logits",
-    "register",
-    "regmixup_loss",
-    "remix_label_weight",
-    "unimix_lambda",
-    "unimix_partner",
-]
+__all__ = ["CPC", "CRL", "FLSD", "MMCE", "CorrectnessHistory", "CrossEntropy", "EntropyPenalty", "Focal", "LabelSmoothing", "LossMethod"]
+__all__ += ["MbLS", "Method", "MixupTraining", "Objective", "RankMixupMNDCG", "RankMixupMRL", "RegMixup", "Remix", "TrainStep", "UniMix"]
+__all__ += ["cpc_loss", "crl_loss", "cross_entropy_loss", "entropy_penalty_loss", "flsd_loss", "focal_loss", "label_mixture_loss"]
+__all__ += ["label_smoothing_loss", "mbls_loss", "mixup_ranking_loss", "mmce_loss", "mndcg_loss", "objective", "prior_corrected_logits"]
+__all__ += ["register", "regmixup_loss", "remix_label_weight", "unimix_lambda", "unimix_partner"]

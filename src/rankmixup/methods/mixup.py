@@ -20,7 +20,12 @@ def label_mixture_loss(
 ) -> Float[Tensor, "..."]:
     """Cross-entropy against the mixture `lam * target + (1 - lam) * partner_target`, Eqs. (4) and (6).
 
-    Lambda must lie in 0..1, which is checked on the CPU alone: on a GPU it would make every step wait.
+    Args:
+        mixed_logits: Of the mixed samples, `[B, K]`.
+        target: Class of each sample, `[B]`.
+        partner_target: Class of the sample that was mixed into each, `[B]`.
+        lam: Weight of the own label in 0..1, `[B]`. Values are checked on the CPU only.
+        reduction: "mean", "sum", or "none" for one loss per sample.
 
     >>> import torch
     >>> logits = torch.tensor([[0.0, 1.0986123]])  # probabilities 1/4 and 3/4

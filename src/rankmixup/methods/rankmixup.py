@@ -46,7 +46,14 @@ def mixup_ranking_loss(
 ) -> Float[Tensor, "..."]:
     """Mixup ranking loss, Eq. (10): a hinge that asks a raw sample to beat its own mix by `margin`. The ranking term alone.
 
-    With M mixes a sample's loss is the mean over them. `same_class` marks the mixes whose partner has the sample's class.
+    Args:
+        logits: Of the raw samples, `[B, K]`.
+        mixed_logits: Of one mix of each sample, `[B, K]`, or of M of them, `[M, B, K]`, over which a sample's loss is the mean.
+        margin: By how much a raw sample must beat its mix.
+        space: What is compared: the largest logit or the largest probability.
+        same_class: Where the partner has the sample's own class, `[B]` or `[M, B]`.
+        masking: What becomes of those mixes, see below.
+        reduction: "mean", "sum", or "none" for one loss per sample.
 
     **Deviation:** `space="logit"` compares largest logits, as the release does; `"probability"` is Eq. (10) to the letter,
     where a margin of 1 or more can never be met. `masking="skip"` sets the hinge to 0 where `same_class` (still divided
@@ -90,14 +97,19 @@ def mndcg_loss(
 ) -> Float[Tensor, "..."]:
     """M-NDCG loss, Eqs. (13) and (14). The ranking term alone.
 
-    The raw sample stands first, its mixes behind it in descending order of `relevance` (the mixing coefficients). DCG sums
-    their confidences, IDCG 1 and the relevances, both discounted by log2(position + 1).
+    The raw sample comes first, then its mixes in descending order of `relevance`. DCG sums their confidences, IDCG 1 and the
+    relevances, both discounted by log2(position + 1).
+
+    Args:
+        logits: Of the raw samples, `[B, K]`.
+        mixed_logits: Of M mixes of each sample, `[M, B, K]`.
+        relevance: Ground truth of each mix in 0..1, `[M, B]`, such as lambda. Values are checked on the CPU only.
+        ratio: How DCG and IDCG are compared, see below.
+        reduction: "mean", "sum", or "none" for one loss per sample.
 
     **Deviation:** `ratio="symmetric"` is 1 - min(r, 1/r) with r = DCG/IDCG, as released; `"paper"` is 1 - r, which turns
     negative for a confident network and then rewards more confidence without end. Either way it matches two discounted
     sums rather than orders: a wrong order with the right sum costs nothing.
-
-    Relevances must lie in 0..1, which is checked on the CPU alone: on a GPU it would make every step wait.
 
     >>> raw, mixed = torch.tensor([[100.0, 0.0]]), torch.zeros(1, 1, 2)  # confidences 1 and 1/2
     >>> round(mndcg_loss(raw, mixed, torch.tensor([[0.5]])).item(), 4)

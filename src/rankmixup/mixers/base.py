@@ -46,9 +46,19 @@ class Mixer(Configured):
         lam: Float[Tensor, "M B"] | PlainArray | None = None,
         partner: Int[Tensor, "M B"] | PlainArray | None = None,
     ) -> Mixed:
-        """Forward `x` and `num_mixes` mixes of it; `raw=False` leaves the raw forward out.
+        """Forward `x` and mixes of it.
 
-        `lam`, in 0..1, and `partner` replace the draws where given.
+        Args:
+            model: The network.
+            x: Inputs `[B, ...]`, floating point.
+            rng: Where lambda and partners are drawn from.
+            num_mixes: Mixes of each sample, M.
+            raw: Whether to forward the raw samples too.
+            lam: Weight of each sample in its mixes, 0..1, `[M, B]`, instead of a draw.
+            partner: Position in the batch of the sample mixed in, `[M, B]`, instead of a draw.
+
+        Returns:
+            Logits of raw and mixed samples, with the lambda and partner of every mix.
         """
         num_mixes = require_whole("num_mixes", num_mixes, least=1, most=1_000_000)
         require_flag("raw", raw)

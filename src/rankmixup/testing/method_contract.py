@@ -69,6 +69,13 @@ class MethodContract(ConfiguredContract):
         batch = self.make_batch() if batch is None else batch
         return self.make_objective(method, seed)(model, batch.x, batch.y, batch.index)
 
+    def _check_finite(self, method: Method, batch: Batch) -> None:
+        model = self.make_model()
+        loss = self._step(method, model, batch).loss
+        loss.backward()
+        assert loss.isfinite()
+        assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
+
     def test_loss_is_a_finite_scalar(self, method: Method) -> None:
         """With logits of the raw samples, or none, and detached terms for the log."""
         output = self._step(method)
@@ -98,20 +105,12 @@ class MethodContract(ConfiguredContract):
     @pytest.mark.parametrize("size", [1, 2, 3, 7])
     def test_any_batch_size_will_do(self, method: Method, size: int) -> None:
         """The last batch of an epoch may have any size."""
-        model = self.make_model()
-        loss = self._step(method, model, self.make_batch(size)).loss
-        loss.backward()
-        assert loss.isfinite()
-        assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
+        self._check_finite(method, self.make_batch(size))
 
     def test_a_batch_of_one_class_will_do(self, method: Method) -> None:
         """No partner of another class, no wrong neighbour."""
         batch = self.make_batch()
-        model = self.make_model()
-        loss = self._step(method, model, Batch(batch.x, torch.zeros_like(batch.y), batch.index)).loss
-        loss.backward()
-        assert loss.isfinite()
-        assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
+        self._check_finite(method, Batch(batch.x, torch.zeros_like(batch.y), batch.index))
 
     def test_half_precision_gives_a_float32_loss(self, method: Method) -> None:
         """Whether the model is bfloat16 or autocast makes its logits so."""
@@ -160,11 +159,9 @@ class MethodContract(ConfiguredContract):
         batch = self.make_batch()
         kept = copy.deepcopy(batch)
         self._step(method, batch=batch)
-        for mine, theirs in ((batch.x, kept.x), (batch.y, kept.y), (batch.index, kept.index)):
-            assert mine is not None
-            assert theirs is not None
-            assert torch.equal(mine, theirs)
-            assert mine._version == 0, "written to, even if with the same values"
+        for name, mine in vars(batch).items():
+            assert torch.equal(mine, getattr(kept, name))
+            assert mine._version == 0, f"{name} was written to, even if with the same values"
 
     def test_forwards_no_more_than_it_declares(self, method: Method) -> None:
         """`forwarded` is what a step costs, in samples that enter the network for each sample of the batch."""

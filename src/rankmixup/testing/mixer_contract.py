@@ -31,8 +31,8 @@ class MixerContract(ConfiguredContract):
         return mixer
 
     @staticmethod
-    def _mix(mixer: Mixer, *, size: int = 5, seed: int = 0, **options: Any) -> Mixed:
-        return mixer(TinyNet(), toy_batch(size).x, random.stream(seed, "mixing"), **options)
+    def _mix(mixer: Mixer, model: nn.Module | None = None, *, size: int = 5, seed: int = 0, **options: Any) -> Mixed:
+        return mixer(model or TinyNet(), toy_batch(size).x, random.stream(seed, "mixing"), **options)
 
     @pytest.mark.parametrize("size", [1, 2, 5])
     @pytest.mark.parametrize("num_mixes", [1, 3])
@@ -54,24 +54,20 @@ class MixerContract(ConfiguredContract):
     def test_same_seed_same_draws(self, mixer: Mixer) -> None:
         """And another seed, other draws."""
         first, again, other = self._mix(mixer), self._mix(mixer), self._mix(mixer, seed=1)
-        assert torch.equal(first.logits, again.logits)
-        assert torch.equal(first.lam, again.lam)
-        assert torch.equal(first.partner, again.partner)
+        assert all(torch.equal(getattr(first, name), getattr(again, name)) for name in ("logits", "lam", "partner"))
         assert not torch.equal(first.logits, other.logits)
 
     def test_takes_the_partner_it_is_given(self, mixer: Mixer) -> None:
         """A sample that is its own partner stays what it was, whatever lambda."""
-        model, x = TinyNet().eval(), toy_batch(5).x
-        mixed = mixer(model, x, random.stream(0, "mixing"), partner=torch.arange(5).unsqueeze(0))
+        mixed = self._mix(mixer, TinyNet().eval(), partner=torch.arange(5).unsqueeze(0))
         assert torch.equal(mixed.partner[0], torch.arange(5))
-        torch.testing.assert_close(mixed.logits[0], model(x))
+        torch.testing.assert_close(mixed.logits[0], TinyNet().eval()(toy_batch(5).x))
 
     def test_takes_the_lambda_it_is_given(self, mixer: Mixer) -> None:
         """With lambda 1 a mix is the sample itself."""
-        model, x = TinyNet().eval(), toy_batch(5).x
-        mixed = mixer(model, x, random.stream(0, "mixing"), lam=torch.ones(1, 5))
+        mixed = self._mix(mixer, TinyNet().eval(), lam=torch.ones(1, 5))
         assert torch.equal(mixed.lam, torch.ones(1, 5))
-        torch.testing.assert_close(mixed.logits[0], model(x))
+        torch.testing.assert_close(mixed.logits[0], TinyNet().eval()(toy_batch(5).x))
 
     def test_lambda_is_the_weight_of_the_own_sample(self, mixer: Mixer) -> None:
         """On images of one colour and an affine model, logits are mixed exactly as lambda and partner say."""
@@ -84,8 +80,7 @@ class MixerContract(ConfiguredContract):
     def test_gradient_reaches_every_parameter(self, mixer: Mixer) -> None:
         """Through the mixes alone."""
         model = TinyNet()
-        logits = mixer(model, toy_batch().x, random.stream(0, "mixing"), raw=False).logits
-        logits.square().sum().backward()
+        self._mix(mixer, model, size=8, raw=False).logits.square().sum().backward()
         assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
 
     def test_half_precision(self, mixer: Mixer) -> None:
@@ -110,7 +105,7 @@ class MixerContract(ConfiguredContract):
         """`forwarded` is what methods declare as their cost."""
         model, entered = TinyNet(), [0]
         model.register_forward_pre_hook(lambda _, inputs: entered.append(len(inputs[0])))
-        mixer(model, toy_batch(5).x, random.stream(0, "mixing"), num_mixes=num_mixes, raw=raw)
+        self._mix(mixer, model, num_mixes=num_mixes, raw=raw)
         assert sum(entered) <= 5 * mixer.forwarded(num_mixes, raw)
 
     def test_refuses_what_it_cannot_mix(self, mixer: Mixer) -> None:

@@ -144,7 +144,7 @@ def paired_comparison(
     keys = [name for name, metric in METRICS.items() if metric.bins is not None or metric.interval != "inversion"]
     require(isinstance(key, str) and key in keys, f"key must be one of {', '.join(keys)}, got {shown(key)}")
     least = METRICS[key].min_classes
-    classes = [as_tensor("logits", logits).shape[-1] for logits in (logits_a, logits_b)]
+    classes = [max(as_tensor("logits", logits).shape[-1:], default=0) for logits in (logits_a, logits_b)]
     require(min(classes) >= least, f"{key} needs at least {least} classes, got {min(classes)}")
     more: list[dict[str, Tensor]] = [{}, {}]
     scores: list[Scores] = []

@@ -180,7 +180,7 @@ def main() -> None:
                 f"p = {found.pvalue:.2f}; {100 * np.mean(p_values < 0.05):.1f} % below 0.05"
             )
         rows.append(row)
-        print(*row.values(), "" if passes(row) else "OUTSIDE", flush=True)  # noqa: T201
+        print(*row.values(), "" if passes(row) else "OUTSIDE", flush=True)
     minutes = (time.perf_counter() - began) / 60
     note = f"{arguments.draws} draws of {arguments.replicates} replicates in each cell, {minutes:.0f} minutes "
     note += f"with {arguments.workers} processes ({platform.machine()})."

@@ -66,7 +66,7 @@ def main() -> None:
             shares = [100 * count / arguments.draws for count in (arguments.draws - sum(missed[key]), *missed[key])]
             cells = (f"{samples:,}", classes, factor, key, f"{100 * value:.2f} %", *(f"{share:.1f} %" for share in shares))
             rows.append(f"| {' | '.join(map(str, cells))} |")
-            print(rows[-1], flush=True)  # noqa: T201
+            print(rows[-1], flush=True)
     note = (
         f"`python -m studies.coverage_classwise` wrote this page: {arguments.draws} draws of {arguments.replicates} replicates in each row."
     )

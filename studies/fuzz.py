@@ -186,7 +186,7 @@ def main() -> None:
     if options.only:
         name, _, index = options.only.rpartition(":")
         with tempfile.TemporaryDirectory() as folder:
-            print(attempt(area_named(name), options.seed, int(index), Path(folder), debug=True))  # noqa: T201
+            print(attempt(area_named(name), options.seed, int(index), Path(folder), debug=True))
         return
     began = time.monotonic()
     chunks = study(options.seed, options.share, options.journal)

@@ -30,7 +30,9 @@ def commands(logits: Path, runs: Path, scale: str, data_root: Path | None) -> di
     calibrators = ("temperature", "vector", "histogram", "isotonic", "ensemble-temperature")
     return {
         "evaluate": ["evaluate", str(large)],
-        **{f"evaluate, {each}": ["evaluate", str(small), "--calibrate-on", str(held_out), "--calibrate-with", each] for each in calibrators},
+        **{
+            f"evaluate, {each}": ["evaluate", str(small), "--calibrate-on", str(held_out), "--calibrate-with", each] for each in calibrators
+        },
         "evaluate, ece-grid": ["evaluate", str(small), "--calibrate-on", str(held_out), "--objective", "ece-grid"],
         **{f"compare, {key}": ["compare", str(small), str(large), "--metric", key] for key in ("ece", "aece", "nll", "ks", "aurc")},
         "ood": ["ood", str(small), "--ood", f"resnet110={held_out}"],

@@ -13,8 +13,6 @@ from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin,
 from rankmixup.errors import InvalidInput, shown, unknown_name
 from rankmixup.registry import Registry
 
-__all__ = ["Configured", "content_hash", "flatten"]
-
 C = TypeVar("C", bound="Configured")
 
 

@@ -8,9 +8,6 @@ import reprlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["Interrupted", "InvalidInput", "RankMixupError", "RunBusy", "WorkFailed", "listed", "one_line", "require", "require_choice"]
-__all__ += ["require_flag", "require_number", "require_whole", "shown", "unknown_name"]
-
 
 _LONGEST = 200
 _REPR = reprlib.Repr()

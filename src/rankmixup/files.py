@@ -20,21 +20,6 @@ from numpy.typing import NDArray
 
 from rankmixup.errors import InvalidInput, listed, one_line, require
 
-__all__ = [
-    "append_line",
-    "file_hash",
-    "parse_json",
-    "read_json",
-    "read_npz",
-    "readable",
-    "reason",
-    "replacing",
-    "require_fits",
-    "write_atomic",
-    "write_json",
-    "write_npz",
-]
-
 _GIB = 1 << 30
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _MOST_COMPRESSED = 20

@@ -6,8 +6,6 @@ from typing import Literal
 from rankmixup.config import Configured
 from rankmixup.errors import require
 
-__all__ = ["Accelerator", "Hardware", "Strategy"]
-
 Accelerator = Literal["auto", "cpu", "cuda", "mps"]
 Strategy = Literal["auto", "ddp", "fsdp"]
 

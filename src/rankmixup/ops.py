@@ -16,10 +16,6 @@ from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require, require_choice, shown
 
-__all__ = ["ArrayLike", "Logits", "PerSample", "PlainArray", "Reduction", "Target", "as_tensor", "check_batch", "check_counts"]
-__all__ += ["check_floats", "check_indices", "check_integers", "check_logits", "check_same_device", "check_tensor", "check_unit"]
-__all__ += ["class_indices", "confidence", "max_logit", "reduce", "upcast"]
-
 PlainArray: TypeAlias = NDArray[Any] | Sequence[Any]
 ArrayLike: TypeAlias = Tensor | PlainArray
 """What every public function takes in place of a tensor."""

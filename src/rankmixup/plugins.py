@@ -14,8 +14,6 @@ from pathlib import Path
 
 from rankmixup.errors import InvalidInput, require
 
-__all__ = ["load_plugins"]
-
 _VARIABLE = "RANKMIXUP_PLUGINS"
 
 

@@ -15,8 +15,6 @@ from torch import Tensor
 
 from rankmixup.errors import require_whole
 
-__all__ = ["beta", "cpu_seed", "global_seed", "global_state", "permutations", "set_global_state", "stream"]
-
 
 def stream(seed: int, *names: str | int) -> torch.Generator:
     """A CPU generator for the stream called `names` under `seed`; different names give independent streams.

@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 
 from rankmixup.errors import InvalidInput, unknown_name
 
-__all__ = ["Registry", "first_line"]
-
 T = TypeVar("T")
 Entry = TypeVar("Entry")
 

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from rankmixup.errors import require_whole
 from rankmixup.ops import Target, check_unit, class_indices
 
-__all__ = ["Batch", "Context", "Mixed", "StepOutput"]
-
 
 @dataclass(frozen=True)
 class Batch:

@@ -8,8 +8,8 @@ import torch
 
 from rankmixup.cli.main import main
 from rankmixup.evaluation import Detection, Estimate, Scores
-from rankmixup.evaluation.detection import _from_counts, detect, ood_bootstrap
-from rankmixup.metrics.ood import FPR95_RULE, ood_detection
+from rankmixup.evaluation.detection import FPR95_RULE, _from_counts, detect, ood_bootstrap
+from rankmixup.metrics.ood import ood_detection
 from rankmixup.reports.tables import ood_table, to_text
 
 

@@ -14,8 +14,6 @@ from rankmixup.cli.output import escape_names, is_out_of_memory, print_error, st
 from rankmixup.cli.parsing import take_flag
 from rankmixup.errors import Interrupted, RankMixupError, require, unknown_name
 
-__all__ = ["COMMANDS", "main"]
-
 COMMANDS = {
     "demo": "train four methods on built-in data and compare their calibration",
     "train": "train a network with a method: rankmixup train METHOD [options]",

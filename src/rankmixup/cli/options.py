@@ -11,8 +11,6 @@ from rankmixup.errors import InvalidInput, require, require_whole
 if TYPE_CHECKING:
     from rankmixup.evaluation import Scores
 
-__all__ = ["Calibration", "Json", "Metrics", "OODOptions", "OptionalPath", "Sampling", "Sources"]
-
 Json = Annotated[bool, tyro.conf.arg(help="Print one JSON object on standard output, and nothing else there.")]
 Sources = Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...", help_behavior_hint="(required)")]
 OptionalPath = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(optional)")]

@@ -15,8 +15,6 @@ from rankmixup.errors import InvalidInput, one_line, require
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-__all__ = ["answer", "console", "is_out_of_memory", "make_folder", "print_error", "print_warnings", "require_writable"]
-__all__ += ["escape_names", "status_of"]
 
 _LONGEST_MESSAGE = 1000
 _LONGEST_NAME = 200

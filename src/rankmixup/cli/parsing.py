@@ -8,8 +8,6 @@ from typing import TypeVar
 
 from rankmixup.errors import InvalidInput, require
 
-__all__ = ["parse", "take_flag"]
-
 T = TypeVar("T")
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from rankmixup.evaluation import Evaluation, Scores
     from rankmixup.runs import StoredRun
 
-__all__ = ["Source", "open_source", "read_ood"]
-
 
 @dataclass(frozen=True)
 class Source:

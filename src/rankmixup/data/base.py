@@ -15,8 +15,6 @@ from rankmixup.config import Configured, content_hash
 from rankmixup.errors import require
 from rankmixup.registry import Registry
 
-__all__ = ["DataSource", "Dataset", "ImageFiles", "Images", "Split", "View", "parse_source", "register", "resolve_root"]
-
 _registry: "Registry[type[DataSource]]" = Registry("data set", "rankmixup.data")
 register = _registry.register
 

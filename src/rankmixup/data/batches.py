@@ -14,8 +14,6 @@ from rankmixup.data.transforms import Augmentation, decoded, file_transform, nor
 from rankmixup.errors import require
 from rankmixup.types import Batch
 
-__all__ = ["Sampling", "epoch_order", "epoch_size", "evaluation_batches", "steps_per_epoch", "training_batches"]
-
 Sampling = Literal["shuffle", "class-balanced"]
 
 _TOGETHER = 4

@@ -22,8 +22,6 @@ from rankmixup.data.progress import progress
 from rankmixup.errors import InvalidInput
 from rankmixup.files import file_hash, read_json, readable, replacing, write_atomic
 
-__all__ = ["digests", "fingerprint_of", "memory_mapped", "undecodable"]
-
 _SETTLED_NS = 2_000_000_000
 """The coarsest clock of a file system, FAT's: within this time a file may change again without a change of its times."""
 

@@ -16,8 +16,6 @@ from rankmixup.data.splits import consecutive, stratified_hold_out, tenth_held_o
 from rankmixup.data.unpickle import read_pickle
 from rankmixup.errors import require
 
-__all__ = ["MEAN", "STD", "Cifar10", "Cifar100"]
-
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 """Of CIFAR-10, as the paper's release has them; it uses them for CIFAR-100 and SVHN too."""
 

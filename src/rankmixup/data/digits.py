@@ -10,8 +10,6 @@ from rankmixup import random
 from rankmixup.data.base import Dataset, DataSource, Split, View, register
 from rankmixup.errors import require
 
-__all__ = ["Digits"]
-
 _VAL_SIZE = 400
 
 

@@ -20,8 +20,6 @@ from rankmixup.data.progress import progress
 from rankmixup.errors import InvalidInput, WorkFailed, require
 from rankmixup.files import file_hash, readable
 
-__all__ = ["Remote", "fetch", "fetch_archive", "require_present", "verify"]
-
 _CHUNK = 1 << 18
 _TIMEOUT = 60.0
 

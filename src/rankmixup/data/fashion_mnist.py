@@ -19,8 +19,6 @@ from rankmixup.data.splits import published_splits
 from rankmixup.errors import require
 from rankmixup.files import readable, require_fits
 
-__all__ = ["FashionMnist"]
-
 _NAMES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 _FOLDER = Path("FashionMNIST", "raw")
 

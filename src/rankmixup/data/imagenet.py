@@ -13,8 +13,6 @@ from rankmixup.data.images import image_names, list_classes
 from rankmixup.data.splits import consecutive, stratified_hold_out
 from rankmixup.errors import InvalidInput, require
 
-__all__ = ["MEAN", "STD", "ImageNet", "TinyImageNet"]
-
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Of ImageNet, the usual constants."""
 

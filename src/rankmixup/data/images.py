@@ -18,19 +18,6 @@ from rankmixup.data.progress import progress
 from rankmixup.errors import InvalidInput, one_line, require
 from rankmixup.files import readable
 
-__all__ = [
-    "BadImage",
-    "check_class_names",
-    "decode_all",
-    "decode_each",
-    "first_size",
-    "fitted",
-    "image_names",
-    "list_classes",
-    "list_images",
-    "read_rgb",
-]
-
 Decoded = TypeVar("Decoded")
 
 _SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")

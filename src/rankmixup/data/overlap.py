@@ -8,8 +8,6 @@ from rankmixup.data.base import Dataset, ImageFiles, Images
 from rankmixup.data.cache import digests
 from rankmixup.errors import require
 
-__all__ = ["check_held_out", "overlap_sentence", "shared_classes", "shared_images"]
-
 _MOST_FILES = 100_000
 """Files must be read to be compared; for more than this, training would begin too late."""
 

@@ -20,8 +20,6 @@ from rankmixup.data.splits import complete_splits
 from rankmixup.errors import listed, one_line, require
 from rankmixup.files import file_hash, read_npz
 
-__all__ = ["Folder", "Npz", "OwnData"]
-
 _SMALL = 64
 """Images up to this size are held in memory."""
 _LARGE = 224

@@ -9,8 +9,6 @@ from rich.progress import Progress
 
 from rankmixup.errors import one_line
 
-__all__ = ["progress"]
-
 
 @contextlib.contextmanager
 def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:

@@ -12,8 +12,6 @@ from rankmixup import random
 from rankmixup.data.base import Dataset, ImageFiles, Images, Split
 from rankmixup.errors import require
 
-__all__ = ["complete_splits", "consecutive", "long_tail_counts", "long_tailed", "published_splits", "stratified_hold_out", "tenth_held_out"]
-
 Splits = tuple[Split, Split, Split]
 """For training, validation and testing."""
 

@@ -17,8 +17,6 @@ from rankmixup.data.splits import published_splits
 from rankmixup.errors import require
 from rankmixup.files import readable, require_fits
 
-__all__ = ["Svhn"]
-
 
 @register("svhn")
 @dataclass(frozen=True)

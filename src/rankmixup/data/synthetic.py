@@ -11,8 +11,6 @@ from rankmixup import random
 from rankmixup.data.base import Dataset, DataSource, Split, View, register
 from rankmixup.errors import require
 
-__all__ = ["Synthetic"]
-
 _SIDE = 8
 
 

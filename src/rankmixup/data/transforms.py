@@ -14,8 +14,6 @@ from rankmixup.data.base import ImageFiles, View
 from rankmixup.data.images import BadImage, read_rgb
 from rankmixup.errors import WorkFailed, require
 
-__all__ = ["Augmentation", "decoded", "file_transform", "normalise"]
-
 _MARGIN = 256 / 224
 """Shorter side of an ImageNet image over that of the central crop, in evaluation."""
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from rankmixup.errors import InvalidInput, require
 from rankmixup.files import reason
 
-__all__ = ["read_pickle"]
-
 
 def read_pickle(path: Path) -> dict[bytes, Any]:
     """The dictionary in a pickle of Python 2: small integers, bytes, lists, and arrays of bytes; all else is refused."""

@@ -3,8 +3,6 @@
 from rankmixup.evaluation.scores import Scores
 from rankmixup.posthoc import CALIBRATORS, Calibrator, TemperatureScaling
 
-__all__ = ["fit_calibrator", "fit_temperatures"]
-
 
 def fit_calibrator(
     held_out: Scores, name: str = "temperature", *, objective: str | None = None, num_bins: int = 15, fitted_on: str = ""

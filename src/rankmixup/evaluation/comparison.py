@@ -22,8 +22,6 @@ from rankmixup.evaluation.statistics import bin_statistics, gap_draws, gap_floor
 from rankmixup.metrics.inputs import top_label
 from rankmixup.ops import as_tensor
 
-__all__ = ["compare", "compare_scores", "paired_comparison"]
-
 
 def compare(
     models: Mapping[str, Array],

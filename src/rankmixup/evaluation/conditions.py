@@ -10,8 +10,6 @@ from rankmixup.errors import InvalidInput, require, unknown_name
 from rankmixup.evaluation.registry import DETECTION_METRICS, METRICS, metric_named
 from rankmixup.evaluation.results import Estimate, Evaluation
 
-__all__ = ["Condition", "with_failures"]
-
 _END = r"(?:\s*:\s*(low|high))?"
 _PATTERN = re.compile(rf"\s*([^<>]*?[^<>:\s]){_END}\s*([<>])\s*([^:\s<>%]+)(%?){_END}\s*")
 _RULE = "a condition must be METRIC, < or >, a number and optionally :low or :high, as in 'ece>3%:low' or 'calibrated.ece>0.03'"

@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from rankmixup.errors import require, unknown_name
 
-__all__ = ["LABEL_NAMES", "Asked", "Layout", "by_name", "by_number", "is_number"]
-
 LABEL_NAMES = frozenset(
     ("label", "labels", "target", "targets", "y", "y_true", "class", "true_label", "true_class", "truth", "ground_truth"),
 )

@@ -10,8 +10,6 @@ from rankmixup.errors import InvalidInput, require, shown
 from rankmixup.evaluation.registry import METRICS, PASS_KEYS
 from rankmixup.evaluation.scores import Scores
 
-__all__ = ["custom_keys", "custom_value", "custom_values", "resampled_values"]
-
 _MOST_SCORES = 2_000_000_000
 """Scores that are resampled in all for one metric, unless that leaves fewer than 100 replicates."""
 

@@ -10,10 +10,10 @@ from rankmixup import random
 from rankmixup.errors import require
 from rankmixup.evaluation.results import Detection, Estimate, percentiles
 from rankmixup.evaluation.scores import Scores
-from rankmixup.metrics.ood import FPR95_RULE, OODKind, ood_detection, ood_scores
+from rankmixup.metrics.ood import OODKind, ood_detection, ood_scores
 
-__all__ = ["FPR95_RULE", "auroc_estimate", "detect", "detect_all", "ood_bootstrap"]
-
+FPR95_RULE = "share of OOD samples accepted at the lowest threshold that accepts at least 95 % of ID samples"
+"""What `fpr95` is, wherever it is explained."""
 _CHUNK = 4_000_000
 """Numbers that a chunk of replicates may hold."""
 

@@ -20,23 +20,6 @@ from rankmixup.metrics.selective import risk_coverage
 from rankmixup.metrics.ties import tie_groups
 from rankmixup.ops import confidence
 
-__all__ = [
-    "ClassSummary",
-    "ConfidenceHistogram",
-    "Reliability",
-    "RiskCoverage",
-    "ScoreDensities",
-    "TemperatureCurve",
-    "class_summaries",
-    "confidence_histogram",
-    "lambda_curve",
-    "pooled_top_label",
-    "reliability",
-    "risk_coverage_curve",
-    "score_densities",
-    "temperature_curve",
-]
-
 Numbers = NDArray[np.float64]
 
 _CURVE_POINTS = 150

@@ -21,8 +21,6 @@ from rankmixup.metrics.ood import OODKind
 from rankmixup.metrics.rows import check_num_bins
 from rankmixup.ops import as_tensor
 
-__all__ = ["Array", "as_scores", "estimate_metrics", "evaluate", "evaluate_scores"]
-
 Array = Tensor | NDArray[np.generic] | Sequence[Any]
 """Tensors, numpy arrays or lists."""
 

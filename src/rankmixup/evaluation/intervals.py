@@ -25,8 +25,6 @@ from torch import Tensor
 
 from rankmixup.evaluation.results import NoiseFloor
 
-__all__ = ["Inverted", "Statistic", "inverted_interval", "scaled_interval"]
-
 _TAIL = 0.025
 _STEPS = 20
 

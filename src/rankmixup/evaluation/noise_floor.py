@@ -15,8 +15,6 @@ from rankmixup.metrics.rows import bin_index
 from rankmixup.metrics.smooth import grid_cells, residual_grid, smooth_from_grid
 from rankmixup.ops import as_tensor, check_unit
 
-__all__ = ["calibrated_gaps", "classwise_noise_floor", "ece_noise_floor", "error_floors", "noise_floor"]
-
 
 def noise_floor(values: Float[Tensor, " R"], observed: float) -> NoiseFloor:
     """Mean, central 95 % range and p-value of `observed` from the values that calibrated models showed.

@@ -18,8 +18,6 @@ from torch import Tensor
 
 from rankmixup.evaluation.resampling import cumulative
 
-__all__ = ["RankedSums", "WrongRuns"]
-
 
 class WrongRuns(NamedTuple):
     """Runs of equal log-odds with a wrong prediction, in order of confidence; of all samples in 32 bits, which suffice for any."""

@@ -11,8 +11,6 @@ from rankmixup import metrics
 from rankmixup.errors import require, require_choice, require_flag, require_number, require_whole, shown, unknown_name
 from rankmixup.registry import Registry
 
-__all__ = ["DETECTION_METRICS", "METRICS", "PASS_KEYS", "Metric", "metric_named", "register_metric"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

@@ -28,8 +28,6 @@ from rankmixup.metrics.rows import check_num_bins
 from rankmixup.metrics.ties import confidence_odds, last_of_ties, tie_key
 from rankmixup.ops import as_tensor
 
-__all__ = ["Bootstrap", "Samples", "bootstrap", "ranked_values", "read_samples", "sorted_samples"]
-
 GRID_CELLS = 512
 """Points at which replicates keep the cumulative gap, for KS error, and cells of confidence in which they keep gaps, for smooth ECE."""
 

@@ -14,20 +14,6 @@ from torch import Tensor
 from rankmixup.errors import require, require_whole, shown
 from rankmixup.metrics.rows import bin_edges, check_num_bins
 
-__all__ = [
-    "BLOCK",
-    "MOST_REPLICATES",
-    "Cuts",
-    "block_draws",
-    "bootstrap_weights",
-    "calibrated_draws",
-    "check_replicates",
-    "cumulative",
-    "equal_mass",
-    "equal_width",
-    "plain_cuts",
-]
-
 BLOCK = 1 << 17
 """Samples of a block."""
 MOST_REPLICATES = 1_000_000

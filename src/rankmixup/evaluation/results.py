@@ -14,19 +14,6 @@ from rankmixup.errors import require
 from rankmixup.evaluation.scores import Scores
 from rankmixup.metrics.ood import OODKind
 
-__all__ = [
-    "Calibration",
-    "Compared",
-    "Comparison",
-    "Detection",
-    "Difference",
-    "Estimate",
-    "Evaluation",
-    "NoiseFloor",
-    "percentiles",
-    "wilson_interval",
-]
-
 Protocol = Literal["paper", "release"]
 FileKind = Literal["html", "json", "csv", "latex", "markdown"]
 

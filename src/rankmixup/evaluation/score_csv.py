@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from rankmixup.errors import InvalidInput, require
 from rankmixup.evaluation.csv_columns import Asked, Layout, by_name, by_number, is_number
 
-__all__ = ["class_indices", "read_csv"]
-
 
 def read_csv(path: Path, asked: Asked) -> tuple[NDArray[np.float64], NDArray[np.int64] | None, Layout]:
     """Scores, class indices if labels are asked for, and the columns that they come from."""

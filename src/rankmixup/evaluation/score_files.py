@@ -20,8 +20,6 @@ from rankmixup.evaluation.csv_columns import Asked
 from rankmixup.evaluation.score_csv import read_csv
 from rankmixup.files import read_npz, reason, require_fits
 
-__all__ = ["KINDS", "ScoreFile", "errors_about", "read_score_file"]
-
 KINDS = ("logits", "probs")
 """Kinds of scores; arrays with one of these names need no other declaration."""
 

@@ -16,8 +16,6 @@ from rankmixup.files import write_npz
 from rankmixup.metrics.inputs import check_scores
 from rankmixup.ops import as_tensor
 
-__all__ = ["Scores"]
-
 
 @dataclass(frozen=True)
 class Scores:

@@ -26,8 +26,6 @@ from rankmixup.errors import require, require_number, shown
 from rankmixup.evaluation.results import Estimate, Metrics, NoiseFloor
 from rankmixup.ops import as_tensor
 
-__all__ = ["Direction", "holm", "mcnemar", "metrics_over_seeds", "ordered_direction", "over_seeds", "paired_direction"]
-
 
 def mcnemar(correct_a: Bool[Tensor, " N"], correct_b: Bool[Tensor, " N"]) -> float:
     """Exact two-sided p-value of "both models are equally accurate", from the samples that only one of them gets right.

@@ -15,8 +15,6 @@ from rankmixup.evaluation.results import Estimate, NoiseFloor
 from rankmixup.metrics.rows import bin_edges, bin_index
 from rankmixup.metrics.smooth import smooth_from_grid
 
-__all__ = ["SignFlips", "bin_statistics", "gap_draws", "gap_estimate", "gap_floor", "gap_interval", "ks_interval", "smooth_interval"]
-
 
 def bin_statistics(samples: Samples) -> dict[str, Statistic]:
     """Every metric that has `bins`, from gaps `[..., H]` times the share of their bin; shares and confidences stay as observed."""

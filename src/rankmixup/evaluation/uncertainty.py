@@ -23,8 +23,6 @@ from rankmixup.metrics.classwise import classwise_from_gaps
 from rankmixup.metrics.inputs import checked_rows
 from rankmixup.metrics.smooth import residual_grid, smooth_from_grid
 
-__all__ = ["CALIBRATED", "MISCALIBRATED", "all_metrics", "ece_uncertainty", "metric_uncertainty"]
-
 CALIBRATED = "not distinguishable from calibrated"
 MISCALIBRATED = "miscalibrated"
 _MOST_CELLS = 1 << 18

@@ -8,8 +8,6 @@ ranking loss repairs it. It is a demonstration of what each does to confidence, 
 
 from rankmixup.runs import Run
 
-__all__ = ["DEMO_METHODS", "demo_runs"]
-
 DEMO_METHODS = {
     "ce": "cross-entropy",
     "mixup": "Mixup",

@@ -18,8 +18,6 @@ from rankmixup.experiments.grid import Task
 from rankmixup.models import build_model
 from rankmixup.runs import Run, StoredRun
 
-__all__ = ["Cost", "Device", "cost_of", "training_work"]
-
 Device = Literal["core", "gpu"]
 
 _SIZES = {

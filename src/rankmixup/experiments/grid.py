@@ -6,8 +6,6 @@ from pathlib import Path
 
 from rankmixup.runs import Run, StoredRun
 
-__all__ = ["Cell", "Grid", "Task", "tasks_for", "unknown_set_name"]
-
 
 @dataclass(frozen=True)
 class Cell:

@@ -9,8 +9,6 @@ from rankmixup.experiments.grid import Task
 from rankmixup.experiments.runner import Event, attempt
 from rankmixup.training import Workplace
 
-__all__ = ["LOSSES", "on_ray"]
-
 LOSSES = 3
 """Workers or machines that may be lost over one task."""
 

@@ -15,8 +15,6 @@ from rankmixup.runs import StoredRun
 from rankmixup.training import Workplace, train_at
 from rankmixup.training.ood import predict_unknown
 
-__all__ = ["Event", "Outcome", "attempt", "carry_out"]
-
 _PATIENCE = 1.0
 """Seconds for which a worker rests that was given a run that another process is at."""
 

@@ -15,8 +15,6 @@ from rankmixup.experiments.grid import Task
 from rankmixup.experiments.runner import Event, Outcome, attempt
 from rankmixup.training import Workplace
 
-__all__ = ["LOSSES", "on_workers", "visible_gpus"]
-
 LOSSES = 3
 """Workers that may die over one task before it is given up: one that needs too much memory would go on killing them."""
 

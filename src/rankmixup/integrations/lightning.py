@@ -16,8 +16,6 @@ try:
 except ImportError as error:
     raise InvalidInput("rankmixup.integrations.lightning needs the package 'lightning' ('pip install rankmixup[lightning]')") from error
 
-__all__ = ["MethodModule"]
-
 
 class MethodModule(lightning.LightningModule):
     """A network and the method that trains it.

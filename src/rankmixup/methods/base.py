@@ -14,8 +14,6 @@ from rankmixup.ops import check_logits
 from rankmixup.registry import Registry
 from rankmixup.types import Batch, Context, StepOutput
 
-__all__ = ["LossMethod", "Method", "register"]
-
 _registry: "Registry[type[Method]]" = Registry("method", "rankmixup.methods")
 register = _registry.register
 

@@ -12,8 +12,6 @@ from rankmixup.errors import require, require_number
 from rankmixup.methods.base import LossMethod, register
 from rankmixup.ops import Logits, Reduction, Target, check_batch, reduce
 
-__all__ = ["CPC", "cpc_loss"]
-
 _PAIRS_AT_ONCE = 1 << 20  # 4 MB in float32: little memory, yet few enough rounds that starting them costs nothing
 _FACTORS = 64  # each at least 1/2, so their product is far from float32's least number
 

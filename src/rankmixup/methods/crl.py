@@ -24,8 +24,6 @@ from rankmixup.ops import (
 )
 from rankmixup.types import Batch, Context, StepOutput
 
-__all__ = ["CRL", "CorrectnessHistory", "crl_loss"]
-
 
 def crl_loss(
     logits: Logits, target: Target, correctness: PerSample, *, weight: float = 1.0, reduction: Reduction = "mean"

@@ -9,8 +9,6 @@ from torch.nn import functional as F
 from rankmixup.methods.base import LossMethod, register
 from rankmixup.ops import Logits, Reduction, Target, check_batch, reduce
 
-__all__ = ["CrossEntropy", "cross_entropy_loss"]
-
 
 def cross_entropy_loss(logits: Logits, target: Target, *, reduction: Reduction = "mean") -> Float[Tensor, "..."]:
     """Softmax cross-entropy, Eq. (4).

@@ -10,8 +10,6 @@ from rankmixup.errors import require_flag, require_number
 from rankmixup.methods.base import LossMethod, register
 from rankmixup.ops import Logits, Reduction, Target, check_batch, reduce
 
-__all__ = ["EntropyPenalty", "entropy_penalty_loss"]
-
 
 def entropy_penalty_loss(
     logits: Logits, target: Target, *, weight: float = 0.1, per_class: bool = False, reduction: Reduction = "mean"

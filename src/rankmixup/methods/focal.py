@@ -11,8 +11,6 @@ from rankmixup.errors import require_number
 from rankmixup.methods.base import LossMethod, register
 from rankmixup.ops import Logits, Reduction, Target, check_batch, reduce
 
-__all__ = ["FLSD", "Focal", "flsd_loss", "focal_loss"]
-
 
 def focal_loss(logits: Logits, target: Target, *, gamma: float = 3.0, reduction: Reduction = "mean") -> Float[Tensor, "..."]:
     """Focal loss over the softmax: -(1 - p_y)^gamma * log p_y. The gradient flows through both factors.

@@ -10,8 +10,6 @@ from rankmixup.errors import require_number
 from rankmixup.methods.base import LossMethod, register
 from rankmixup.ops import Logits, Reduction, Target, check_batch, reduce
 
-__all__ = ["LabelSmoothing", "label_smoothing_loss"]
-
 
 def label_smoothing_loss(logits: Logits, target: Target, *, smoothing: float = 0.05, reduction: Reduction = "mean") -> Float[Tensor, "..."]:
     """Cross-entropy against smoothed labels: (1 - s) * (-log p_y) + s * mean_k(-log p_k), with s = `smoothing`.

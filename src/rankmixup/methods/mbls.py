@@ -11,8 +11,6 @@ from rankmixup.errors import require_number
 from rankmixup.methods.base import LossMethod, register
 from rankmixup.ops import Logits, Reduction, Target, check_batch, max_logit, reduce
 
-__all__ = ["MbLS", "mbls_loss"]
-
 
 def mbls_loss(
     logits: Logits, target: Target, *, margin: float = 6.0, weight: float = 0.1, reduction: Reduction = "mean"

@@ -12,8 +12,6 @@ from rankmixup.mixers import Mixer, Mixup
 from rankmixup.ops import Logits, PerSample, Reduction, Target, check_batch, check_unit, class_indices, reduce
 from rankmixup.types import Batch, Context, StepOutput
 
-__all__ = ["MixupTraining", "label_mixture_loss"]
-
 
 def label_mixture_loss(
     mixed_logits: Logits, target: Target, partner_target: Target, lam: PerSample, *, reduction: Reduction = "mean"

@@ -12,8 +12,6 @@ from rankmixup.errors import require, require_choice, require_number
 from rankmixup.methods.base import LossMethod, register
 from rankmixup.ops import Logits, Reduction, Target, check_batch, confidence, reduce
 
-__all__ = ["MMCE", "mmce_loss"]
-
 Form = Literal["squared", "weighted"]
 
 _WIDTH = 0.4  # of the Laplacian kernel, in every implementation

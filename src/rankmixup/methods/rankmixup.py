@@ -27,8 +27,6 @@ from rankmixup.ops import (
 )
 from rankmixup.types import Batch, Context, StepOutput
 
-__all__ = ["RankMixupMNDCG", "RankMixupMRL", "mixup_ranking_loss", "mndcg_loss"]
-
 Space = Literal["logit", "probability"]
 Masking = Literal["skip", "release", "keep"]
 Ratio = Literal["symmetric", "paper"]

@@ -14,8 +14,6 @@ from rankmixup.mixers import Mixer, Mixup
 from rankmixup.ops import Logits, PerSample, Reduction, Target, reduce
 from rankmixup.types import Batch, Context, StepOutput
 
-__all__ = ["RegMixup", "regmixup_loss"]
-
 Weighting = Literal["half", "sum"]
 
 

@@ -13,8 +13,6 @@ from rankmixup.mixers import Mixer, Mixup
 from rankmixup.ops import PerSample, Target, check_counts, check_unit
 from rankmixup.types import Batch, Context, StepOutput
 
-__all__ = ["Remix", "counts_of", "remix_label_weight"]
-
 
 def remix_label_weight(
     lam: PerSample, counts_own: Target, counts_partner: Target, *, kappa: float = 3.0, tau: float = 0.5

@@ -15,8 +15,6 @@ from rankmixup.methods.cross_entropy import cross_entropy_loss
 from rankmixup.ops import as_tensor, check_counts, check_logits, check_tensor, class_indices
 from rankmixup.types import Batch, Context, StepOutput
 
-__all__ = ["Objective", "TrainStep", "objective"]
-
 
 class Objective(nn.Module):
     """Calls a method with the random stream, class counts and state that it needs. Made by `objective(...)`.

@@ -15,8 +15,6 @@ from rankmixup.mixers import Mixer, Mixup
 from rankmixup.ops import Logits, PerSample, PlainArray, Target, check_counts, check_floats, check_logits, check_tensor, check_unit, upcast
 from rankmixup.types import Batch, Context, StepOutput
 
-__all__ = ["UniMix", "prior_corrected_logits", "unimix_lambda", "unimix_partner"]
-
 
 def unimix_partner(uniform: PerSample, counts: Target, *, tau: float = -0.5) -> Int[Tensor, " B"]:
     """Partners drawn with replacement from the batch, sample j with probability proportional to n_j^`tau`.

@@ -16,9 +16,6 @@ from rankmixup.metrics.inputs import Logits, Scalar, Target, top_label
 from rankmixup.metrics.rows import bin_index, check_num_bins
 from rankmixup.metrics.ties import TieGroups, confidence_groups
 
-__all__ = ["Bins", "adaptive_calibration_error", "bin_top_label", "debiased_calibration_error", "expected_calibration_error"]
-__all__ += ["ks_calibration_error", "maximum_calibration_error", "overconfidence_error", "underconfidence_error"]
-
 Norm = Literal["l1", "l2", "max"]
 Edges = Literal["mass", "release"]
 NORMS: tuple[Norm, ...] = get_args(Norm)

@@ -10,8 +10,6 @@ from rankmixup.errors import require_choice
 from rankmixup.metrics.inputs import Logits, Scalar, Target, checked_rows
 from rankmixup.metrics.rows import check_num_bins
 
-__all__ = ["classwise_calibration_error", "classwise_from_gaps"]
-
 Aggregate = Literal["mean", "sum"]
 AGGREGATES: tuple[Aggregate, ...] = get_args(Aggregate)
 

@@ -13,8 +13,6 @@ from rankmixup.errors import InvalidInput, require, require_flag
 from rankmixup.metrics.rows import Rows, row_slices
 from rankmixup.ops import ArrayLike, as_tensor, check_floats, check_same_device, class_indices
 
-__all__ = ["Logits", "Scalar", "Target", "check_scores", "checked_rows", "over_rows", "ranked_label", "top_label"]
-
 T = TypeVar("T")
 Logits = Float[Tensor, "N K"] | NDArray[Any] | Sequence[Any]
 """Logits, or probabilities where a function is given `from_logits=False`: a tensor, an array or a list of rows."""

@@ -10,8 +10,6 @@ from rankmixup.metrics.inputs import Logits, Target, top_label
 from rankmixup.metrics.rows import bin_index, check_num_bins
 from rankmixup.ops import ArrayLike, as_tensor, check_counts
 
-__all__ = ["GROUPS", "bins_by_group", "class_groups", "group_metrics", "long_tail_metrics"]
-
 GROUPS = ("head", "medium", "tail")
 _PUBLISHED = {10: (3, 7), 100: (36, 71)}
 """Where medium and tail begin in the published tables, classes in order of frequency."""

@@ -11,11 +11,7 @@ from rankmixup.metrics.inputs import Logits, over_rows
 from rankmixup.metrics.ties import tie_groups
 from rankmixup.ops import ArrayLike, as_tensor, check_floats, check_same_device
 
-__all__ = ["FPR95_RULE", "OODKind", "ood_detection", "ood_scores"]
-
 OODKind = Literal["entropy", "max-probability", "energy"]
-FPR95_RULE = "share of OOD samples accepted at the lowest threshold that accepts at least 95 % of ID samples"
-"""What `fpr95` is, wherever it is explained."""
 
 
 def ood_scores(logits: Logits, kind: OODKind = "entropy", *, from_logits: bool = True) -> Float[Tensor, " N"]:

@@ -10,8 +10,6 @@ from rankmixup.errors import require, require_whole
 from rankmixup.metrics.inputs import Logits, Scalar, Target, over_rows
 from rankmixup.metrics.rows import Rows
 
-__all__ = ["accuracy", "brier_score", "negative_log_likelihood"]
-
 
 def accuracy(logits: Logits, target: Target, *, from_logits: bool = True, top_k: int = 1) -> Scalar:
     """Share of samples whose right class is the most probable one, or among the `top_k` most probable; of equals the first counts.

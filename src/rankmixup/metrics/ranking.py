@@ -10,8 +10,6 @@ from rankmixup.errors import require
 from rankmixup.metrics.rows import check_num_bins
 from rankmixup.ops import ArrayLike, as_tensor, check_floats, check_same_device, check_unit
 
-__all__ = ["confidence_by_lambda", "fold_lambda", "kendall_tau", "violated_mixed_pairs", "violated_raw_pairs"]
-
 
 def fold_lambda(lam: ArrayLike) -> Float[Tensor, "*mixes"]:
     """max(lam, 1 - lam): a mix with lam = 0.2 is as much its partner as one with 0.8 is itself."""

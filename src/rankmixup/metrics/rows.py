@@ -8,8 +8,6 @@ from torch import Tensor
 
 from rankmixup.errors import require_whole
 
-__all__ = ["MOST_BINS", "Rows", "bin_edges", "bin_index", "check_num_bins", "row_slices"]
-
 MOST_BINS = 1000
 """More bins than this hold no samples worth the name, and with many classes fill the memory."""
 

@@ -11,8 +11,6 @@ from rankmixup.errors import require
 from rankmixup.metrics.inputs import Logits, Scalar, Target, ranked_label
 from rankmixup.metrics.ties import TieGroups, odds_groups
 
-__all__ = ["aurc", "aurc_from_groups", "correctness_auroc", "correctness_from_groups", "excess_aurc", "excess_from_groups", "risk_coverage"]
-
 
 def aurc(logits: Logits, target: Target, *, from_logits: bool = True) -> Scalar:
     """Area under the risk-coverage curve (Geifman et al., 2019): the mean, over k = 1..N, of the error rate of the k most confident.

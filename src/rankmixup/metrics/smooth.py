@@ -20,8 +20,6 @@ from torch import Tensor
 
 from rankmixup.metrics.inputs import Logits, Scalar, Target, top_label
 
-__all__ = ["GRID", "grid_cells", "residual_grid", "smooth_calibration_error", "smooth_from_grid"]
-
 GRID = 1 << 14
 """Steps of the grid: a sigma of 0.005 is eighty of them."""
 _BLOCK = 1 << 17

@@ -25,10 +25,6 @@ from rankmixup.metrics.rows import Rows, check_num_bins
 from rankmixup.metrics.smooth import GRID, residual_grid, smooth_from_grid
 from rankmixup.ops import ArrayLike
 
-__all__ = ["Accuracy", "BrierScore", "ClasswiseCalibrationError", "DebiasedCalibrationError", "ExpectedCalibrationError", "LongTailMetrics"]
-__all__ += ["MaximumCalibrationError", "NegativeLogLikelihood", "OverconfidenceError", "SmoothCalibrationError", "StreamingMetric"]
-__all__ += ["UnderconfidenceError"]
-
 
 class StreamingMetric(Metric):
     """A metric of logits `[N, K]`, or of probabilities with `from_logits=False`, and labels `[N]`, that is updated batch by batch.

@@ -16,8 +16,6 @@ from rankmixup.metrics.streaming import StreamingMetric
 from rankmixup.metrics.ties import TieGroups, confidence_groups, odds_groups
 from rankmixup.ops import as_tensor
 
-__all__ = ["AURC", "AdaptiveCalibrationError", "CorrectnessAUROC", "ExcessAURC", "KSCalibrationError", "OODDetection"]
-
 
 class _Ranked(StreamingMetric):
     """A metric of two numbers of each sample that `_label` gives, a score and a truth value, and of the groups of equal scores."""

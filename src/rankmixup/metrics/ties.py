@@ -8,8 +8,6 @@ from torch import Tensor
 
 from rankmixup.errors import require
 
-__all__ = ["TieGroups", "confidence_groups", "confidence_odds", "last_of_ties", "odds_groups", "tie_groups", "tie_key"]
-
 
 class TieGroups(NamedTuple):
     """One entry for each group of equal rank, ascending; everything in float64 but the sizes."""

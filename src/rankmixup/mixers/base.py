@@ -15,8 +15,6 @@ from rankmixup.ops import PlainArray, check_floats, check_indices, check_logits,
 from rankmixup.registry import Registry
 from rankmixup.types import Mixed
 
-__all__ = ["InputMixer", "Mixer", "register"]
-
 _registry: "Registry[type[Mixer]]" = Registry("mixer", "rankmixup.mixers")
 register = _registry.register
 

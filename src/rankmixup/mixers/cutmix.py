@@ -12,8 +12,6 @@ from rankmixup.errors import require, require_whole, shown
 from rankmixup.mixers.base import InputMixer, register
 from rankmixup.ops import PlainArray, check_indices, check_integers, check_tensor, check_unit
 
-__all__ = ["CutMix", "cutmix", "cutmix_boxes"]
-
 
 def cutmix(
     x: Float[Tensor, "B C H W"] | PlainArray, box: Int[Tensor, "*M B 4"] | PlainArray, partner: Int[Tensor, "*M B"] | PlainArray

@@ -13,9 +13,6 @@ from rankmixup.mixers.mixup import mixup
 from rankmixup.ops import check_logits
 from rankmixup.types import Mixed
 
-__all__ = ["ManifoldMixup", "stage_names"]
-
-
 _SEQUENCES = ("stages", "blocks", "features", "layers", "trunk_output", "encoder.layers")
 """What networks of torchvision and timm call the sequence of their stages."""
 

@@ -10,8 +10,6 @@ from rankmixup.errors import require
 from rankmixup.mixers.base import InputMixer, register
 from rankmixup.ops import PlainArray, check_floats, check_indices, check_unit
 
-__all__ = ["Mixup", "mixup"]
-
 
 def mixup(
     x: Float[Tensor, "B ..."] | PlainArray, lam: Float[Tensor, "*M B"] | PlainArray, partner: Int[Tensor, "*M B"] | PlainArray

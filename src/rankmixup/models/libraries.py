@@ -7,8 +7,6 @@ from torch import nn
 
 from rankmixup.errors import InvalidInput, require, unknown_name
 
-__all__ = ["LIBRARIES", "library_model"]
-
 LIBRARIES = ("torchvision", "timm")
 
 

@@ -5,8 +5,6 @@ from torch import Tensor, nn
 
 from rankmixup.models.registry import register
 
-__all__ = ["MLP", "mlp"]
-
 
 class MLP(nn.Module):
     """Two hidden layers of 128 units over flattened inputs."""

@@ -8,8 +8,6 @@ from rankmixup.errors import require, require_whole, shown, unknown_name
 from rankmixup.models.libraries import LIBRARIES, library_model
 from rankmixup.registry import Entry, Registry
 
-__all__ = ["MODELS", "build_model", "leaves_variant_open", "register", "resolve_model"]
-
 Factory = Callable[..., nn.Module]
 """Called with num_classes, image_size and in_channels, and with variant if it has several, all by name."""
 

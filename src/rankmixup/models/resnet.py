@@ -9,8 +9,6 @@ from torch.nn import functional as F
 from rankmixup.models.libraries import library_model
 from rankmixup.models.registry import register
 
-__all__ = ["BasicBlock", "ResNet", "resnet18", "resnet50", "resnet101", "wrn_26_10"]
-
 
 def _shortcut(in_channels: int, channels: int, stride: int) -> nn.Module:
     if stride == 1 and in_channels == channels:

@@ -6,8 +6,6 @@ from torch.nn import functional as F
 from rankmixup.models.registry import register
 from rankmixup.models.resnet import BasicBlock, ResNet
 
-__all__ = ["SmallResNet", "resnet8", "resnet20", "resnet32"]
-
 
 class _Shortcut(nn.Module):
     """Option A of He et al.: every other pixel where `stride` is 2, and zeros for the new channels, half of them on each side."""

@@ -12,8 +12,6 @@ from typing import Any
 
 from rankmixup.paper.published import PUBLISHED_TABLES, published, read_toml
 
-__all__ = ["AFTER_TS", "CLAIMS", "Claim", "Count", "Pair", "PrintedPair", "Trend"]
-
 AFTER_TS = "/temperature"
 """Behind the key of a row: its number after temperature scaling."""
 

@@ -2,8 +2,6 @@
 
 from rankmixup.paper.published import read_toml
 
-__all__ = ["known_deviations"]
-
 _KNOWN = read_toml("deviations")
 
 

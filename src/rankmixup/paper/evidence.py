@@ -18,8 +18,6 @@ from rankmixup.paper.claims import AFTER_TS, CLAIMS, Claim, Pair, Trend
 from rankmixup.paper.experiment import Experiment
 from rankmixup.paper.measure import Measurements
 
-__all__ = ["Evidence", "Finding", "Outcome", "weigh_claims"]
-
 Outcome = Literal["holds", "does not hold", "cannot tell", "not run"]
 Cells = Mapping[str, Mapping[tuple[str, str], Cell]]
 """By key of experiment, then of row and column."""

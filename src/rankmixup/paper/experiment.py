@@ -12,8 +12,6 @@ from rankmixup.methods import Method
 from rankmixup.runs import Optimisation, Run, recipe_for, with_field
 from rankmixup.runs.selection import Selection
 
-__all__ = ["Column", "Experiment", "Row", "Scale", "Setting"]
-
 
 @dataclass(frozen=True)
 class Row:

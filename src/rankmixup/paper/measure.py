@@ -22,8 +22,6 @@ from rankmixup.metrics import ood_scores
 from rankmixup.ops import confidence
 from rankmixup.runs import Run, StoredRun
 
-__all__ = ["OBJECTIVES", "Measurements", "Stage"]
-
 T = TypeVar("T")
 Stage = Literal["plain", "ece-grid", "nll"]
 """As trained, or after a temperature fitted on validation with this objective; ece-grid is what the paper's parentheses hold."""

@@ -9,8 +9,6 @@ from typing import Any, Literal
 
 from rankmixup.errors import unknown_name
 
-__all__ = ["PUBLISHED_TABLES", "Mark", "Published", "published", "read_toml"]
-
 PUBLISHED_TABLES = tuple(f"table{number}" for number in range(1, 9))
 
 Mark = Literal["bold", "underline"]

@@ -30,8 +30,6 @@ from rankmixup.data.base import resolve_root
 from rankmixup.paper.experiment import Column, Experiment, Scale, Setting
 from rankmixup.runs import Optimisation, recipe_for
 
-__all__ = ["SCALES", "find_scale"]
-
 SCALES = ("paper", "cpu", "quick")
 
 _CIFAR10 = "cifar10/resnet50"

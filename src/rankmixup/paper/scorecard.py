@@ -17,8 +17,6 @@ from rankmixup.paper.measure import OBJECTIVES, Measurements
 from rankmixup.paper.published import PUBLISHED_TABLES, Published, published
 from rankmixup.paper.verdict import SeedEstimate, Verdict, judge, over_runs
 
-__all__ = ["Score", "Scorecard", "scorecard"]
-
 _MIXING_ROWS = ("ce", "mixup", "regmixup", "rankmixup-mrl", "rankmixup-mndcg")
 
 

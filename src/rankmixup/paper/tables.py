@@ -13,8 +13,6 @@ from rankmixup.mixers import CutMix, ManifoldMixup
 from rankmixup.paper.experiment import Column, Experiment, Row
 from rankmixup.paper.published import read_toml
 
-__all__ = ["ALPHAS", "EXPERIMENTS", "beta_density"]
-
 ALPHAS = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 """Parameters of the Beta distribution that lambda is drawn from."""
 _VALUES = {"margin": range(1, 6), "q": range(2, 7), "alpha": ALPHAS}

@@ -20,8 +20,6 @@ from typing import Literal
 from rankmixup.evaluation import Estimate, over_seeds
 from rankmixup.evaluation.registry import metric_named
 
-__all__ = ["SeedEstimate", "Verdict", "judge", "over_runs"]
-
 Verdict = Literal["agrees", "differs", "cannot tell", "other scale", "not published", "not run"]
 
 

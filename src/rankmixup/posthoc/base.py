@@ -20,8 +20,6 @@ from rankmixup.metrics.rows import Rows, check_num_bins, row_slices
 from rankmixup.ops import ArrayLike, as_tensor, check_floats, upcast
 from rankmixup.registry import Registry
 
-__all__ = ["CALIBRATORS", "CalibrationModule", "Calibrator", "FitReport", "Fitted", "over_rows", "register_calibrator"]
-
 C = TypeVar("C", bound="Calibrator")
 Result = TypeVar("Result")
 

@@ -11,8 +11,6 @@ from torch import Tensor
 from rankmixup.posthoc.base import CalibrationModule, Calibrator, Fitted, over_rows, register_calibrator
 from rankmixup.posthoc.temperature import solve_temperature
 
-__all__ = ["EnsembleModule", "EnsembleTemperatureScaling"]
-
 _GAP = 1e-6
 """How far above its minimum the NLL of the weights may be."""
 

@@ -8,8 +8,6 @@ from torch import Tensor
 
 from rankmixup.posthoc.base import CalibrationModule, Calibrator, Fitted, over_rows, register_calibrator
 
-__all__ = ["HistogramBinning", "HistogramModule"]
-
 _LEAD = 1e-6
 """How far the predicted class stays above the next one."""
 

@@ -9,8 +9,6 @@ from torch.nn import functional as F
 
 from rankmixup.posthoc.base import CalibrationModule, Calibrator, Fitted, over_rows, register_calibrator
 
-__all__ = ["IsotonicCalibration", "IsotonicModule"]
-
 
 class IsotonicModule(CalibrationModule):
     """Maps the probability of class k from `inputs[k]` to `outputs[k]`, linear between them, and normalises; gives log-probabilities.

@@ -10,8 +10,6 @@ from torch import Tensor
 from rankmixup.metrics.calibration import bin_top_label
 from rankmixup.posthoc.base import CalibrationModule, Calibrator, Fitted, over_rows, register_calibrator
 
-__all__ = ["TemperatureModule", "TemperatureScaling", "solve_temperature"]
-
 LOWEST, HIGHEST = 0.01, 100.0
 """Temperatures beyond these mean that the likelihood has no minimum (all right, or no better than chance)."""
 _GRID = tuple(step / 10 for step in range(1, 101))

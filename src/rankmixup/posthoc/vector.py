@@ -11,8 +11,6 @@ from torch import Tensor
 from rankmixup.posthoc.base import CalibrationModule, Calibrator, Fitted, over_rows, register_calibrator
 from rankmixup.posthoc.temperature import solve_temperature
 
-__all__ = ["VectorModule", "VectorScaling"]
-
 _FLAT = 1e-6
 """Largest slope of the NLL, along logits in units of their spread, that counts as its optimum."""
 

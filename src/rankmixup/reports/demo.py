@@ -13,8 +13,6 @@ from rankmixup.reports.figures import confidence_by_lambda_figure, reliability_f
 from rankmixup.reports.tables import plain_table
 from rankmixup.runs import StoredRun
 
-__all__ = ["READING", "demo_evaluations", "demo_figures", "demo_table"]
-
 READING = (
     "noise: noise floor, the mean ECE of perfectly calibrated models with the same confidences. A run is called miscalibrated if fewer "
     "than 5 % of such models have an ECE as large. T: temperature, fitted by NLL on validation data. In the figures, a hatched gap below "

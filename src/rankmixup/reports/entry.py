@@ -14,8 +14,6 @@ from rankmixup.runs import StoredRun
 if TYPE_CHECKING:
     from rankmixup.evaluation import Evaluation
 
-__all__ = ["ReportEntry", "run_protocol"]
-
 
 @dataclass(frozen=True)
 class ReportEntry:

@@ -7,8 +7,6 @@ from functools import cached_property
 
 from rankmixup.errors import require
 
-__all__ = ["LATEX_ESCAPES", "MARKDOWN_ESCAPES", "Cell", "DataTable", "to_csv", "to_latex", "to_markdown"]
-
 Cell = str | int | float | None
 
 LATEX_ESCAPES = (

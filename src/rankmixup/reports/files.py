@@ -12,8 +12,6 @@ from rankmixup.reports.export import Cell, DataTable, to_csv, to_latex, to_markd
 from rankmixup.reports.tables import estimate_cells
 from rankmixup.runs import StoredRun
 
-__all__ = ["write_evaluation", "write_page"]
-
 _SUFFIXES: dict[str, FileKind] = {".html": "html", ".json": "json", ".csv": "csv", ".tex": "latex", ".md": "markdown"}
 
 

@@ -11,13 +11,11 @@ from rankmixup import __version__
 from rankmixup.errors import InvalidInput, require
 from rankmixup.files import write_atomic
 from rankmixup.reports import html_figures, html_tables
-from rankmixup.reports.entry import ReportEntry, run_protocol
+from rankmixup.reports.entry import ReportEntry
 from rankmixup.reports.export import LATEX_ESCAPES, MARKDOWN_ESCAPES
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-__all__ = ["ReportEntry", "distinct", "render_page", "render_report", "run_protocol", "write_report"]
 
 _POLICY = "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'"
 

@@ -11,8 +11,6 @@ from rankmixup.reports.entry import ReportEntry
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FigureCard", "entry_figures", "shared_figures"]
-
 
 @dataclass(frozen=True)
 class FigureCard:

@@ -12,8 +12,6 @@ from rankmixup.reports.entry import ReportEntry
 from rankmixup.reports.export import Cell, DataTable
 from rankmixup.reports.tables import estimate_cells, shown, shown_p_value, shown_range, titled
 
-__all__ = ["Verdict", "class_table", "metrics_table", "ood_table", "overview_table", "protocol_table", "summary_table", "verdict"]
-
 
 def _calibrator(calibration: Calibration) -> str:
     """What was fitted, in words."""

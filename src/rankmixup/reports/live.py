@@ -16,8 +16,6 @@ from rankmixup.reports.tables import plain_table
 from rankmixup.runs import Run, StoredRun
 from rankmixup.runs.records import Metrics
 
-__all__ = ["LiveTable", "follow"]
-
 
 def follow(events: Iterable[Event], console: Console, runs: Path, total: int, grids: Sequence[Grid] = ()) -> list[Event]:
     """Show what happens to `total` tasks until it has happened to all; returns the failures."""

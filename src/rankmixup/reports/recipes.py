@@ -9,8 +9,6 @@ from rankmixup.config import flatten
 from rankmixup.reports.export import DataTable, to_markdown
 from rankmixup.runs import RECIPES, Constant, Run
 
-__all__ = ["recipe_tables", "run_table"]
-
 
 def run_table(run: Run, sources: Mapping[str, str]) -> Table:
     """Every value of a run and where it comes from."""

@@ -23,8 +23,6 @@ from rankmixup.reports.scorecard import (
     summary_line,
 )
 
-__all__ = ["insert_summary", "read_scorecard", "results_page", "summary", "write_results"]
-
 BEGIN, END = "<!-- scorecard: begin -->", "<!-- scorecard: end -->"
 """Between them a document holds the summary."""
 _OUTCOMES: dict[Outcome, str] = {

@@ -15,19 +15,6 @@ from rankmixup.paper.verdict import SeedEstimate
 from rankmixup.reports.export import Cell, DataTable
 from rankmixup.reports.tables import shown, shown_p_value, shown_range
 
-__all__ = [
-    "CLAIMS_READING",
-    "PARTS_READING",
-    "READING",
-    "claim_parts_table",
-    "claims_table",
-    "experiment_tables",
-    "not_run",
-    "program_table",
-    "scorecard_view",
-    "summary_line",
-]
-
 READING = (
     "In percent. paper: as printed, in parentheses after temperature scaling. ours: mean over seeds; interval: 95 % confidence interval, "
     "over seeds and test samples; noise floor: the mean of calibrated models with the same confidences. T by ECE: with the temperature of "

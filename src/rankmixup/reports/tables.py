@@ -16,21 +16,6 @@ from rankmixup.evaluation.results import Calibration, Comparison, Detection, Est
 if TYPE_CHECKING:
     from rankmixup.runs.listing import EpochSummary, RunListing
 
-__all__ = [
-    "comparison_table",
-    "estimate_cells",
-    "evaluation_table",
-    "listing",
-    "ood_table",
-    "plain_table",
-    "runs_table",
-    "shown",
-    "shown_p_value",
-    "shown_range",
-    "titled",
-    "to_text",
-]
-
 _READING = (
     "interval: 95 % confidence interval. noise floor: the range in which 95 % of perfectly calibrated models with the same confidences "
     "lie. p: the share of them with at least this value."

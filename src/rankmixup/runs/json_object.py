@@ -6,8 +6,6 @@ from typing import Any
 
 from rankmixup.errors import InvalidInput, require, shown
 
-__all__ = ["JsonObject", "is_number"]
-
 
 class JsonObject:
     """A JSON object; `name` is what errors call it, `defaults` are the values of keys that may be missing."""

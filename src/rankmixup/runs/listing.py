@@ -9,8 +9,6 @@ from rankmixup.runs.records import EpochRecord
 from rankmixup.runs.selection import improves
 from rankmixup.runs.store import RunState, StoredRun
 
-__all__ = ["EpochSummary", "RunListing", "RunSummary", "list_runs"]
-
 
 @dataclass(frozen=True)
 class EpochSummary:

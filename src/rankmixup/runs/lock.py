@@ -8,8 +8,6 @@ from filelock import FileLock, Timeout
 
 from rankmixup.errors import InvalidInput, RunBusy
 
-__all__ = ["hold_lock", "is_locked"]
-
 _PATIENCE = 1.0
 """Seconds after which a lock counts as taken: who only looks at the state of a run holds it for a moment."""
 

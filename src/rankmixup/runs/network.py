@@ -7,8 +7,6 @@ from rankmixup.data import View
 from rankmixup.models import build_model
 from rankmixup.runs.run import Run
 
-__all__ = ["build_network"]
-
 
 def build_network(run: Run, num_classes: int, view: View) -> nn.Module:
     """The network as it is before training, without drawing from torch's global generator.

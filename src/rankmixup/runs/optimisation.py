@@ -6,8 +6,6 @@ from typing import Literal
 from rankmixup.config import Configured
 from rankmixup.errors import require
 
-__all__ = ["Optimisation"]
-
 
 @dataclass(frozen=True)
 class Optimisation(Configured):

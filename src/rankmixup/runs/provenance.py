@@ -8,8 +8,6 @@ from rankmixup.config import flatten
 from rankmixup.runs.recipes import recipe_for
 from rankmixup.runs.run import Run
 
-__all__ = ["sources"]
-
 
 def sources(run: Run, given: Collection[str] = ()) -> dict[str, str]:
     """The source of each value of `run` by dotted name, as in its run.json.

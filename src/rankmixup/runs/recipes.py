@@ -12,8 +12,6 @@ from rankmixup.data import DataSource
 from rankmixup.methods import Method
 from rankmixup.runs.optimisation import Optimisation
 
-__all__ = ["RECIPES", "Constant", "Recipe", "Source", "recipe_for", "with_field"]
-
 Source = Literal["paper", "release", "MbLS", "CALS", "MiSLAS", "UniMix", "ours"]
 """The paper with its supplement, its authors' code, code or paper of others, or a choice of ours that docs/deviations.md explains."""
 

@@ -15,8 +15,6 @@ from rankmixup.data import View
 from rankmixup.errors import require
 from rankmixup.runs.json_object import JsonObject, is_number
 
-__all__ = ["Environment", "EpochRecord", "Metrics", "MixedPredictions", "RunResult", "Selected", "SplitRecord", "Splits", "Temperature"]
-
 Metrics = Mapping[str, Any]
 """Numbers as `all_metrics` gives them, or None; accuracy, nll, ece, oe and ue are always numbers."""
 _ALWAYS = ("accuracy", "nll", "ece", "oe", "ue")

@@ -11,8 +11,6 @@ from rankmixup.runs.optimisation import Optimisation
 from rankmixup.runs.recipes import recipe_for
 from rankmixup.runs.selection import Selection
 
-__all__ = ["Run"]
-
 
 @dataclass(frozen=True, init=False)
 class Run(Configured):

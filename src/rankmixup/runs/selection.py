@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-__all__ = ["Selection", "improves"]
-
 Selection = Literal["accuracy", "nll", "last"]
 
 

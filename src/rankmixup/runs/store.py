@@ -18,8 +18,6 @@ from rankmixup.runs.lock import hold_lock, is_locked
 from rankmixup.runs.records import Environment, EpochRecord, MixedPredictions, RunResult, Splits
 from rankmixup.runs.run import Run
 
-__all__ = ["RunState", "StoredRun", "describe_environment"]
-
 T = TypeVar("T")
 RunState = Literal["running", "finished", "interrupted"]
 

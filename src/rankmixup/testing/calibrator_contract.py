@@ -17,8 +17,6 @@ from rankmixup.posthoc import CALIBRATORS, Calibrator
 from rankmixup.registry import first_line
 from rankmixup.testing.contracts import assert_no_global_randomness
 
-__all__ = ["CalibratorContract"]
-
 
 class CalibratorContract:
     """Inherit from it, call the class `Test...` and give it the fixture `calibrator`, one not fitted yet; pytest runs every test below."""

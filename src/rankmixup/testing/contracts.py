@@ -16,8 +16,6 @@ from torch import Tensor
 from rankmixup.config import Configured
 from rankmixup.registry import first_line
 
-__all__ = ["ConfiguredContract", "assert_no_global_randomness"]
-
 
 class ConfiguredContract:
     """Promises of everything that takes part in a run: it can be written down, read back and told from others."""

@@ -13,8 +13,6 @@ from rankmixup.config import Configured
 from rankmixup.data import Dataset, DataSource, evaluation_batches, training_batches
 from rankmixup.testing.contracts import ConfiguredContract, assert_no_global_randomness
 
-__all__ = ["DatasetContract"]
-
 
 class DatasetContract(ConfiguredContract):
     """Inherit from it, call the class `Test...` and give it a fixture `data`; pytest then runs every test below."""

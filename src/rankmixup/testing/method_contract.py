@@ -19,8 +19,6 @@ from rankmixup.testing.processes import two_processes
 from rankmixup.testing.toys import TinyNet, toy_batch
 from rankmixup.types import Batch, StepOutput
 
-__all__ = ["MethodContract"]
-
 
 class MethodContract(ConfiguredContract):
     """Inherit from it, call the class `Test...` and give it a fixture `method`; pytest then runs every test below.

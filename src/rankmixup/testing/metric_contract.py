@@ -17,8 +17,6 @@ from rankmixup.evaluation import METRICS, evaluate
 from rankmixup.testing.contracts import assert_no_global_randomness
 from rankmixup.testing.processes import two_processes
 
-__all__ = ["MetricContract", "RegisteredMetricContract"]
-
 
 class RegisteredMetricContract:
     """Inherit from it, call the class `Test...` and give it the fixture `key`, of a metric in `METRICS`; pytest runs every test below."""

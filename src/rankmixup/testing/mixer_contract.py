@@ -14,8 +14,6 @@ from rankmixup.testing.contracts import ConfiguredContract, assert_no_global_ran
 from rankmixup.testing.toys import TinyNet, toy_batch
 from rankmixup.types import Mixed
 
-__all__ = ["MixerContract"]
-
 
 class MixerContract(ConfiguredContract):
     """Inherit from it, call the class `Test...` and give it a fixture `mixer`; pytest then runs every test below."""

@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 import torch
 from torch import distributed
 
-__all__ = ["two_processes"]
-
 T = TypeVar("T")
 
 

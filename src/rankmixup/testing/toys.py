@@ -6,8 +6,6 @@ from torch import Tensor, nn
 from rankmixup import random
 from rankmixup.types import Batch
 
-__all__ = ["TinyNet", "toy_batch"]
-
 
 class TinyNet(nn.Module):
     """Two convolutional stages with BatchNorm and a linear layer, for images `[B, 3, H, W]`."""

@@ -6,8 +6,6 @@ from statistics import mean
 from rankmixup.methods import Method
 from rankmixup.runs.records import EpochRecord
 
-__all__ = ["advice"]
-
 History = Sequence[EpochRecord]
 """One for each epoch."""
 

@@ -15,8 +15,6 @@ import torch
 from rankmixup.errors import WorkFailed, require, shown
 from rankmixup.files import write_atomic
 
-__all__ = ["CheckpointInterval", "Checkpoints", "load_best", "load_checkpoint"]
-
 Kind = Literal["step", "best"]
 
 SCHEMA = 2

@@ -15,8 +15,6 @@ from rankmixup.ops import confidence
 from rankmixup.random import stream
 from rankmixup.training.predict import predict_mixes
 
-__all__ = ["RANKING_KEYS", "ranking_diagnostics"]
-
 RANKING_KEYS = ("tau", "violated_raw", "violated_mixed", "active_hinges")
 _SAMPLES = 1000
 """At most so many validation samples are mixed: it bounds what an epoch pays."""

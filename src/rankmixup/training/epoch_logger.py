@@ -12,8 +12,6 @@ from rankmixup.training.advice import advice
 from rankmixup.training.loggers import numbers, open_loggers, write_csv
 from rankmixup.training.progress import Watcher
 
-__all__ = ["EpochLogger"]
-
 
 class EpochLogger(Watcher):
     """Writes log.jsonl and metrics.csv, informs loggers and another watcher, and warns if the numbers suggest a wrong setting."""

@@ -20,8 +20,6 @@ from rankmixup.methods import Objective, TrainStep
 from rankmixup.runs import Optimisation
 from rankmixup.training.optimisation import build_optimiser
 
-__all__ = ["build_fabric", "set_up", "sharding"]
-
 _MEETING = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
 """Variables by which nodes find each other where neither torchrun nor SLURM has started the processes."""
 

@@ -21,8 +21,6 @@ from rankmixup.errors import InvalidInput, unknown_name
 from rankmixup.files import write_atomic
 from rankmixup.runs import StoredRun
 
-__all__ = ["TRACKERS", "check_loggers", "numbers", "open_loggers", "write_csv"]
-
 TRACKERS = ("tensorboard", "wandb", "mlflow")
 """Names of trackers, and of the packages and extras that they need."""
 

@@ -24,8 +24,6 @@ from rankmixup.training.state import TrainingState
 from rankmixup.training.update import update
 from rankmixup.types import Batch
 
-__all__ = ["TrainingLoop"]
-
 _STEPS_BETWEEN_CHECKS = 10
 """With several processes or a GPU, which a check makes wait."""
 

@@ -16,8 +16,6 @@ from rankmixup.runs import StoredRun, build_network
 from rankmixup.training.checkpoint import load_best
 from rankmixup.training.predict import predict
 
-__all__ = ["UnknownSamples", "predict_unknown"]
-
 
 @dataclass(frozen=True)
 class UnknownSamples:

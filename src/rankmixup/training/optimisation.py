@@ -7,8 +7,6 @@ from torch import nn
 
 from rankmixup.runs import Optimisation
 
-__all__ = ["build_optimiser", "learning_rate"]
-
 
 def build_optimiser(model: nn.Module, optimisation: Optimisation) -> torch.optim.Optimizer:
     """The optimiser of all parameters of `model` that are trained."""

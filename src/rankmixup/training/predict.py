@@ -13,8 +13,6 @@ from rankmixup.metrics.ranking import fold_lambda
 from rankmixup.random import stream
 from rankmixup.runs import StoredRun
 
-__all__ = ["predict", "predict_mixed", "predict_mixes", "store_predictions"]
-
 
 def predict(fabric: Fabric, model: nn.Module, split: Split, view: View, *, workers: int | None = None) -> Float[Tensor, "N K"]:
     """Logits in evaluation mode, on the CPU in float32; each process forwards its share, none is padded or counted twice."""

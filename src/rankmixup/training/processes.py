@@ -11,8 +11,6 @@ from torch import distributed
 
 from rankmixup.errors import Interrupted, RankMixupError, WorkFailed
 
-__all__ = ["gather", "maximum", "on_first_process", "raise_from_one_process"]
-
 T = TypeVar("T")
 
 _TIMEOUT = timedelta(seconds=5)

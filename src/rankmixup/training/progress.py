@@ -12,8 +12,6 @@ from rich.table import Column
 
 from rankmixup.runs import Run
 
-__all__ = ["ProgressWatcher", "Watcher"]
-
 _LINES = 10
 """Lines of a run of many short epochs, where there is no bar: a log file wants one now and then."""
 _QUIET = 300.0

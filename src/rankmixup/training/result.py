@@ -10,8 +10,6 @@ from rankmixup.training.predict import store_predictions
 from rankmixup.training.resume import load_model_state
 from rankmixup.training.state import TrainingState
 
-__all__ = ["summarise", "write_result"]
-
 
 def write_result(state: TrainingState, dataset: Dataset, workers: int | None) -> None:
     """Store the logits of the selected epoch, and write result.json; every process takes part."""

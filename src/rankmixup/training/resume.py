@@ -22,8 +22,6 @@ from rankmixup.errors import WorkFailed
 from rankmixup.training.processes import gather, on_first_process
 from rankmixup.training.state import TrainingState
 
-__all__ = ["KEPT", "load_model_state", "load_training_state", "model_state", "resume", "save_checkpoint", "training_state"]
-
 KEPT = "the last checkpoint was saved before; try a smaller lr"
 """Ends the sentence on numbers that are not finite."""
 _PROGRESS = ("epoch", "steps_done", "position", "seconds")

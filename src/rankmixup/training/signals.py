@@ -13,8 +13,6 @@ from lightning_fabric import Fabric
 from rankmixup.errors import Interrupted
 from rankmixup.training.processes import on_first_process
 
-__all__ = ["Signals", "interrupted"]
-
 
 class Signals:
     """While entered, SIGINT and SIGTERM (under SLURM SIGUSR1 too) are recorded; a second one acts as without this."""

@@ -14,8 +14,6 @@ from rankmixup.runs import StoredRun, build_network
 from rankmixup.training.checkpoint import Checkpoints
 from rankmixup.training.fabric import set_up
 
-__all__ = ["TrainingState"]
-
 
 class TrainingState:
     """Network, objective and optimiser of a run on the devices of `fabric`, and how far it has come; saved and read by `resume`."""

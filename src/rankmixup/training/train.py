@@ -28,8 +28,6 @@ from rankmixup.training.resume import resume
 from rankmixup.training.signals import Signals
 from rankmixup.training.state import TrainingState
 
-__all__ = ["Workplace", "is_first_process", "train", "train_at"]
-
 
 @dataclass(frozen=True)
 class Workplace:

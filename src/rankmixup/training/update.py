@@ -8,8 +8,6 @@ from rankmixup.errors import WorkFailed
 from rankmixup.runs import Optimisation
 from rankmixup.types import Batch
 
-__all__ = ["update"]
-
 
 def update(
     fabric: Fabric, step: _FabricModule, optimiser: _FabricOptimizer, batch: Batch, total: int, optimisation: Optimisation

@@ -12,8 +12,6 @@ from rankmixup.reports.figures.style import ACCENT, BLUE, GREY, finish, label, l
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["confidence_by_lambda_figure", "ood_figure", "risk_coverage_figure", "temperature_figure"]
-
 
 def risk_coverage_figure(methods: Mapping[str, RiskCoverage]) -> "Figure":
     """Error among the most confident predictions, against how many of them are kept."""

@@ -10,8 +10,6 @@ from rankmixup.reports.figures.style import any_glyph
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["inline_svg"]
-
 _SVG = "{http://www.w3.org/2000/svg}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _FONTS = "'DejaVu Sans', Verdana, sans-serif"

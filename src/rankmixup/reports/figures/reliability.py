@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["confidence_histogram_figure", "over_under_figure", "reliability_figure"]
-
 _CONFIDENCE_AXIS: dict[str, Any] = {"xlim": (0, 1), "xticks": [0, 0.25, 0.5, 0.75, 1], "xticklabels": ["0", ".25", ".5", ".75", "1"]}
 
 

@@ -16,8 +16,6 @@ from rankmixup.reports.figures.style import ACCENT, BLUE, GREY, STYLES, labels, 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["density_figure", "rows_figure", "scorecard_figures", "sweep_figure"]
-
 _SETTING = re.compile(r"(?P<line>.*)/(?P<name>[^/=]+)=(?P<value>[\d.]+)")
 _NAMES = {"margin": "margin m", "q": "samples Q", "alpha": "alpha"}
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["ACCENT", "BLUE", "GREY", "STYLES", "any_glyph", "finish", "label", "labels", "new_figure", "save_figure", "style"]
-
 BLUE, ACCENT, GREY = "#0072B2", "#D55E00", "#808080"
 """Okabe and Ito's blue and vermilion, and a grey; all can be seen on white and on black."""
 

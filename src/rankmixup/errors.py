@@ -8,7 +8,6 @@ import reprlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-
 _LONGEST = 200
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = _LONGEST

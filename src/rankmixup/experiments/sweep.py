@@ -9,7 +9,6 @@ from rankmixup.evaluation import Estimate, over_seeds
 from rankmixup.evaluation.registry import metric_named
 from rankmixup.runs import Run, StoredRun
 
-
 Means = dict[str, Estimate]
 """Mean over seeds of each metric that every seed has."""
 

@@ -11,7 +11,6 @@ from rankmixup.evaluation.registry import metric_named
 from rankmixup.experiments.sweep import Ranking
 from rankmixup.reports.tables import plain_table, shown, shown_range
 
-
 _SHOWN = ("accuracy", "nll", "ece")
 
 

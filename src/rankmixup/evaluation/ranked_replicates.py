@@ -65,13 +65,18 @@ class RankedSums:
     def add(self, rows: slice, weights: Float[Tensor, "r n"], runs: WrongRuns) -> None:
         """Add a block of samples to some replicates."""
         taken = cumulative(weights)
-        wrong = cumulative(weights[:, runs.wrong])
-        until = wrong[:, runs.until].double()
-        in_run = (taken[:, runs.end] - taken[:, runs.start]).double()
-        wrong_in_run = until.diff(dim=1, prepend=torch.zeros(len(until), 1, dtype=torch.float64))
-        above = self.samples - self.below[rows, None] - taken[:, runs.end]
+        own = weights.index_select(1, runs.wrong)
+        wrong, ends = cumulative(own), taken.index_select(1, runs.end)
+        if len(runs.start) == len(runs.wrong) and bool((runs.end - runs.start == 1).all()):
+            until, in_run = wrong[:, 1:].double(), own.double()  # without ties, each run is one wrong prediction
+            wrong_in_run = in_run
+        else:
+            until = wrong.index_select(1, runs.until).double()
+            in_run = (ends - taken.index_select(1, runs.start)).double()
+            wrong_in_run = until.diff(dim=1, prepend=torch.zeros(len(until), 1, dtype=torch.float64))
+        above = self.samples - self.below[rows, None] - ends
         beyond = above.long()
-        inner, outer = self.harmonic[beyond], self.harmonic[beyond + in_run.long()]
+        inner, outer = self.harmonic.take(beyond), self.harmonic.take(beyond + in_run.long())
         places = 1 - above / in_run.clamp(min=1) * (outer - inner) + self.harmonic[-1] - outer
         self.area[rows] += (wrong_in_run * places).sum(dim=1)
         # Of those above, as many are wrong as in the whole replicate minus those until here: the whole is known at the end.

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from rankmixup.errors import InvalidInput, require, require_choice
 from rankmixup.metrics.calibration import bin_top_label
 from rankmixup.metrics.inputs import check_scores
-from rankmixup.metrics.rows import Rows, check_num_bins, row_slices
+from rankmixup.metrics.rows import check_num_bins, row_slices
 from rankmixup.ops import ArrayLike, as_tensor, check_floats, upcast
 from rankmixup.registry import Registry
 
@@ -139,16 +139,13 @@ class Calibrator(ABC):
         """Find the parameters from checked logits of any precision on the CPU."""
 
     def fit(self: C, logits: ArrayLike, target: ArrayLike, *, split: str = "", warn: bool = True) -> C:
-        """Fit to held-out data.
+        """Fit to held-out data and return the calibrator itself; `report_` says what the fit did.
 
         Args:
             logits: Logits `[N, K]` of the model, as a tensor, an array or a list.
             target: The right class of each sample, `[N]`.
             split: Name of the data, for the report.
             warn: Whether to warn of a fit that did not converge or makes things worse. The report says so in any case.
-
-        Returns:
-            The calibrator itself; what the fit did is in `report_`.
         """
         check_num_bins(self.num_bins)
         logits, target = as_tensor("logits", logits), as_tensor("target", target)
@@ -232,8 +229,12 @@ def _nll_and_ece(module: nn.Module, logits: Tensor, target: Tensor, num_bins: in
     """NLL and ECE of what `module` makes of the logits."""
 
     def part(rows: Tensor, place: slice) -> tuple[Tensor, Tensor, Tensor]:
-        found = Rows(module(rows), target[place], from_logits=True)
-        return found.nll, found.confidence, found.right_within(1).double()
+        # Not `metrics.rows.Rows`, which takes more than twice as long, nor torch's softmax, which splits even such a slice over threads.
+        scores = module(rows)
+        top, prediction = scores.max(dim=1)
+        right = scores.gather(1, target[place].unsqueeze(1)).squeeze(1)
+        total = (scores - top.unsqueeze(1)).exp_().sum(dim=1)
+        return total.log() + (top - right), total.reciprocal(), (prediction == target[place]).double()
 
     nll, confidence, correct = (torch.cat(column) for column in zip(*over_rows(logits, part), strict=True))
     return {"nll": nll.mean().item(), "ece": bin_top_label(confidence, correct, num_bins).ece().item()}

@@ -4,11 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from rankmixup import random
 from rankmixup.evaluation import METRICS, Calibration, Detection, Estimate, Evaluation, NoiseFloor, Scores, all_metrics
 from rankmixup.reports.entry import ReportEntry
+from rankmixup.runs.records import MixedPredictions
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -44,7 +44,7 @@ def estimates(scores: Scores) -> dict[str, Estimate | None]:
 
 
 def make_entry(name: str = "model", *, calibrate: bool = True, class_names: list[str] | None = None, **kind: Any) -> ReportEntry:
-    scores = make_scores(**kind)
+    scores = replace(make_scores(**kind), class_names=None if class_names is None else tuple(class_names))
     calibrated, calibration = None, None
     if calibrate:
         calibrated = Scores(scores.logits / 2.5, scores.labels)
@@ -52,14 +52,17 @@ def make_entry(name: str = "model", *, calibrate: bool = True, class_names: list
     classes = scores.scores.shape[1]
     unknown = make_scores(200, classes, sharpness=1.0, seed=9)
     detection = Detection(200, "entropy", {"auroc": Estimate(0.8, 0.75, 0.85)})
-    mixed: tuple[Tensor, Tensor] = (make_scores(300, classes, seed=5).logits.float(), torch.linspace(0, 1, 300))
-    return ReportEntry(
-        name,
-        Evaluation(f"{name}.npz", len(scores), classes, estimates(scores), calibration, {"svhn": detection}),
-        scores,
-        calibrated,
-        class_names,
-        {"seed": 3, "splits": {"test": "400 samples"}, "versions": {"torch": "2.x"}},
-        mixed,
-        {"svhn": unknown},
+    evaluation = Evaluation(
+        f"{name}.npz",
+        len(scores),
+        classes,
+        estimates(scores),
+        calibration,
+        {"svhn": detection},
+        test=scores,
+        calibrated=calibrated,
+        ood_scores={"svhn": unknown},
     )
+    protocol = {"seed": 3, "splits": {"test": "400 samples"}, "versions": {"torch": "2.x"}}
+    mixed = MixedPredictions(make_scores(300, classes, seed=5).logits.float(), torch.linspace(0, 1, 300))
+    return ReportEntry(name, evaluation, protocol, mixed)

@@ -1,50 +1,42 @@
 """What a report is told about each model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jaxtyping import Float
-from torch import Tensor
-
-from rankmixup.errors import require
-from rankmixup.evaluation import Scores
+from rankmixup.errors import InvalidInput
+from rankmixup.evaluation import Evaluation, Scores
+from rankmixup.evaluation.results import Metrics
 from rankmixup.runs import StoredRun
-
-if TYPE_CHECKING:
-    from rankmixup.evaluation import Evaluation
+from rankmixup.runs.records import MixedPredictions
 
 
 @dataclass(frozen=True)
 class ReportEntry:
-    """One model in a report: its evaluation, and the scores that figures and the table of classes are drawn from."""
+    """One model in a report: its evaluation, which must hold its scores, and where it comes from."""
 
     name: str
-    evaluation: "Evaluation"
-    scores: Scores
-    """Of the test set, before calibration."""
-    calibrated: Scores | None = None
-    """The same after calibration, if there was one."""
-    class_names: Sequence[str] | None = None
+    evaluation: Evaluation
     protocol: Mapping[str, Any] = field(default_factory=dict)
     """How the model came about, as names and values (or names and further such mappings); see `run_protocol`."""
-    mixed: tuple[Float[Tensor, "M K"], Float[Tensor, " M"]] | None = None
-    """Logits of mixed samples and their lambda."""
-    ood: Mapping[str, Scores] = field(default_factory=dict)
-    """Scores of out-of-distribution sets; their labels are not looked at."""
+    mixed: MixedPredictions | None = None
 
-    def __post_init__(self) -> None:
-        classes = self.scores.scores.shape[1]
-        names = self.class_names
-        require(
-            names is None or len(names) == classes,
-            f"class_names of {self.name!r} must be {classes}, one for each class, got {len(names or ())}",
-        )
+    @classmethod
+    def of(cls, evaluation: Evaluation, run: StoredRun | None = None) -> "ReportEntry":
+        """An evaluation, of `run` if it is of one."""
+        return cls(evaluation.source, evaluation, run_protocol(run), run.mixes()) if run else cls(evaluation.source, evaluation)
 
     @property
-    def classes(self) -> list[str]:
-        """Names of the classes, or their numbers."""
-        return [str(name) for name in self.class_names or range(self.scores.scores.shape[1])]
+    def scores(self) -> Scores:
+        """Scores of the test set, before calibration."""
+        if self.evaluation.test is None:
+            raise InvalidInput(f"a page must be made from an evaluation that holds its scores, {self.name!r} does not")
+        return self.evaluation.test
+
+    @property
+    def after(self) -> Metrics | None:
+        """Metrics after calibration, if there was one."""
+        return self.evaluation.calibration.metrics if self.evaluation.calibration else None
 
 
 def run_protocol(stored: StoredRun) -> dict[str, Any]:

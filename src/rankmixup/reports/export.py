@@ -4,8 +4,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
-from rankmixup.errors import require
+from rankmixup.errors import InvalidInput, require
+from rankmixup.files import write_atomic
 
 Cell = str | int | float | None
 
@@ -50,8 +52,13 @@ def _text(cell: Cell) -> str:
     return format(cell, ".6g") if isinstance(cell, float) else " ".join(str(cell).split())
 
 
-def _escaped(text: str, replacements: dict[str, str]) -> str:
-    return "".join(replacements.get(letter, letter) for letter in text)
+def escape(text: str, escapes: dict[str, str]) -> str:
+    """`text` with each letter replaced that `escapes` names."""
+    return "".join(escapes.get(letter, letter) for letter in text)
+
+
+def _lines(table: DataTable, escapes: dict[str, str], separator: str) -> list[str]:
+    return [separator.join(escape(_text(cell), escapes) for cell in row) for row in (table.columns, *table.rows)]
 
 
 def to_latex(table: DataTable) -> str:
@@ -67,7 +74,7 @@ def to_latex(table: DataTable) -> str:
     \end{tabular}
     """
     alignment = "".join("r" if number else "l" for number in table.numeric)
-    head, *body = (" & ".join(_escaped(_text(cell), LATEX_ESCAPES) for cell in row) + r" \\" for row in (table.columns, *table.rows))
+    head, *body = (line + r" \\" for line in _lines(table, LATEX_ESCAPES, " & "))
     return "\n".join([f"\\begin{{tabular}}{{{alignment}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"])
 
 
@@ -90,7 +97,7 @@ def _csv_field(cell: Cell) -> str:
     text = _text(cell)
     if _FORMULA.match(text) and not _PLAIN_NUMBER.fullmatch(text):
         text = "'" + text
-    return '"' + text.replace('"', '""') + '"' if any(letter in text for letter in ',"') else text
+    return '"' + text.replace('"', '""') + '"' if "," in text or '"' in text else text
 
 
 def to_markdown(table: DataTable) -> str:
@@ -101,8 +108,16 @@ def to_markdown(table: DataTable) -> str:
     | --- | ---: |
     | a\|b | 0.1 |
     """
-    head, *body = (
-        "| " + " | ".join(_escaped(_text(cell), MARKDOWN_ESCAPES) for cell in row) + " |" for row in (table.columns, *table.rows)
-    )
-    rule = "| " + " | ".join("---:" if number else "---" for number in table.numeric) + " |"
-    return "\n".join([head, rule, *body])
+    head, *body = (f"| {line} |" for line in _lines(table, MARKDOWN_ESCAPES, " | "))
+    rule = " | ".join("---:" if number else "---" for number in table.numeric)
+    return "\n".join([head, f"| {rule} |", *body])
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a text that ends in one line break; surrogates, which names of files can hold, are escaped."""
+    require(path.parent.is_dir(), f"{path} must be in a folder that exists, {path.parent} does not")
+    try:
+        write_atomic(path, (text.rstrip("\n") + "\n").encode(errors="backslashreplace"))
+    except OSError as error:
+        raise InvalidInput(f"{path} must be a file that can be written ({error.strerror})") from error
+    return path

@@ -1,8 +1,7 @@
 """The figures of the HTML report, each with a caption that says how to read it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from rankmixup.evaluation import diagrams
 from rankmixup.reports import figures
@@ -12,8 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
-class FigureCard:
+class FigureCard(NamedTuple):
     """A figure ready to be put on the page."""
 
     title: str
@@ -22,73 +20,55 @@ class FigureCard:
     caption: str
 
 
-def entry_figures(entry: ReportEntry, prefix: str, num_bins: int = 15) -> list[FigureCard]:
+def entry_figures(entry: ReportEntry, prefix: str) -> Iterator[FigureCard]:
     """Reliability, confidence of right and wrong, temperature, and scores of unknown sets of one model."""
-    stages = {"test set": entry.scores}
-    if entry.calibrated is not None:
-        stages = {"before calibration": entry.scores, "after calibration": entry.calibrated}
-    calibration = entry.evaluation.calibration
-    fitted = calibration.parameters.get("temperature") if calibration else None
+    evaluation, test, bins = entry.evaluation, entry.scores, entry.evaluation.num_bins
+    stages = {"test set": test}
+    if evaluation.calibrated is not None:
+        stages = {"before calibration": test, "after calibration": evaluation.calibrated}
+    yield _card(
+        "Reliability",
+        f"{prefix}-reliability",
+        "Accuracy against confidence. On the dashed line a model is right as often as it says; below it is overconfident. "
+        "Inside the grey boxes a calibrated model would lie 95 % of the time.",
+        *(figures.reliability_figure({name: diagrams.reliability([scores], bins)}) for name, scores in stages.items()),
+    )
+    yield _card(
+        "Confidence of right and wrong predictions",
+        f"{prefix}-histogram",
+        "The further apart the two, the better confidence separates right from wrong; calibrated, both vertical lines coincide.",
+        *(figures.confidence_histogram_figure({name: diagrams.confidence_histogram([scores])}) for name, scores in stages.items()),
+    )
+    fitted = evaluation.calibration.parameters.get("temperature") if evaluation.calibration else None
     temperature = fitted if isinstance(fitted, float) else None
-    drawn = [
-        _card(
-            "Reliability",
-            f"{prefix}-reliability",
-            "Accuracy against confidence. On the dashed line a model is right as often as it says; below it is overconfident. "
-            "Inside the grey boxes a calibrated model would lie 95 % of the time.",
-            *(figures.reliability_figure({name: diagrams.reliability([scores], num_bins)}) for name, scores in stages.items()),
-        ),
-        _card(
-            "Confidence of right and wrong predictions",
-            f"{prefix}-histogram",
-            "The further apart the two, the better confidence separates right from wrong; calibrated, both vertical lines coincide.",
-            *(figures.confidence_histogram_figure({name: diagrams.confidence_histogram([scores])}) for name, scores in stages.items()),
-        ),
-        _card(
-            "Temperature",
-            f"{prefix}-temperature",
-            "NLL and ECE of the test set if its logits are divided by T. A temperature is never chosen here, but on held-out data.",
-            figures.temperature_figure(
-                {"test set": diagrams.temperature_curve(entry.scores.logits, entry.scores.labels, fitted=temperature, num_bins=num_bins)}
-            ),
-        ),
-    ]
-    if entry.ood:
-        kinds = {found.score for found in entry.evaluation.ood.values()}
-        densities = diagrams.score_densities(entry.scores, entry.ood, kinds.pop() if len(kinds) == 1 else "entropy")
+    curve = diagrams.temperature_curve(test.logits, test.labels, fitted=temperature, num_bins=bins)
+    caption = "NLL and ECE of the test set if its logits are divided by T. A temperature is never chosen here, but on held-out data."
+    yield _card("Temperature", f"{prefix}-temperature", caption, figures.temperature_figure({"test set": curve}))
+    if evaluation.ood_scores:
+        kinds = {found.score for found in evaluation.ood.values()}
+        densities = diagrams.score_densities(test, evaluation.ood_scores, kinds.pop() if len(kinds) == 1 else "entropy")
         caption = "The larger the score, the less a sample is like the training data. The less the sets overlap, the better the detection."
-        drawn.append(_card("Scores of unknown samples", f"{prefix}-ood", caption, figures.ood_figure(densities)))
-    return drawn
+        yield _card("Scores of unknown samples", f"{prefix}-ood", caption, figures.ood_figure(densities))
 
 
-def shared_figures(entries: Sequence[ReportEntry], num_bins: int = 15) -> list[FigureCard]:
+def shared_figures(entries: Sequence[ReportEntry]) -> Iterator[FigureCard]:
     """What is best seen for all models in one figure."""
     runs = {entry.name: [entry.scores] for entry in entries}
-    calibrated = {f"{entry.name}, calibrated": [entry.calibrated] for entry in entries if entry.calibrated is not None}
-    bins = {name: diagrams.reliability(scores, num_bins) for name, scores in (runs | calibrated).items()}
-    curves = {entry.name: diagrams.lambda_curve([(*entry.mixed, entry.scores.logits)]) for entry in entries if entry.mixed is not None}
-    drawn = [
-        _card(
-            "Over- and underconfidence",
-            "over-under",
-            "OE and UE: how far confidence exceeds accuracy, and how far it falls short, weighted by confidence.",
-            figures.over_under_figure(bins),
-        ),
-        _card(
-            "Risk and coverage",
-            "risk",
-            "Errors among the most confident predictions. The lower the curve, the better one can refuse to answer when unsure.",
-            figures.risk_coverage_figure({name: diagrams.risk_coverage_curve(scores) for name, scores in runs.items()}),
-        ),
-    ]
-    if curves:
+    calibrated = {f"{entry.name}, calibrated": [scores] for entry in entries if (scores := entry.evaluation.calibrated)}
+    bins = {name: diagrams.reliability(scores, entries[0].evaluation.num_bins) for name, scores in (runs | calibrated).items()}
+    caption = "OE and UE: how far confidence exceeds accuracy, and how far it falls short, weighted by confidence."
+    yield _card("Over- and underconfidence", "over-under", caption, figures.over_under_figure(bins))
+    caption = "Errors among the most confident predictions. The lower the curve, the better one can refuse to answer when unsure."
+    risks = {name: diagrams.risk_coverage_curve(scores) for name, scores in runs.items()}
+    yield _card("Risk and coverage", "risk", caption, figures.risk_coverage_figure(risks))
+    if curves := {
+        each.name: diagrams.lambda_curve([(each.mixed.logits, each.mixed.lam, each.scores.logits)]) for each in entries if each.mixed
+    }:
         caption = "RankMixup's hypothesis holds where confidence rises with λ and unmixed samples (open markers) come out on top."
-        drawn.append(_card("Confidence against λ", "lambda", caption, figures.confidence_by_lambda_figure(curves)))
-    return drawn
+        yield _card("Confidence against λ", "lambda", caption, figures.confidence_by_lambda_figure(curves))
 
 
 def _card(title: str, prefix: str, caption: str, *drawn: "Figure") -> FigureCard:
-    drawings = (
-        figures.inline_svg(figure, prefix=f"{prefix}-{number}", description=f"{title}. {caption}") for number, figure in enumerate(drawn)
-    )
+    words = f"{title}. {caption}"
+    drawings = (figures.inline_svg(figure, prefix=f"{prefix}-{number}", description=words) for number, figure in enumerate(drawn))
     return FigureCard(title, tuple(drawings), caption)

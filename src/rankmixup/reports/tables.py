@@ -20,6 +20,8 @@ _READING = (
     "interval: 95 % confidence interval. noise floor: the range in which 95 % of perfectly calibrated models with the same confidences "
     "lie. p: the share of them with at least this value."
 )
+ESTIMATE_COLUMNS = ("value", "95 % interval", "noise floor", "p", "verdict")
+"""What `estimate_cells` returns."""
 
 
 def shown(key: str, value: float | None, *, sign: bool = False) -> str:

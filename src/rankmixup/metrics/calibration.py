@@ -58,9 +58,7 @@ class Bins:
     def ece(self, norm: Norm = "l1") -> Float[Tensor, "*R"]:
         if norm == "max":
             return self.mce()
-        if norm == "l2":
-            return (self.weight * self.gap.square()).sum(dim=-1).sqrt()
-        return (self.weight * self.gap.abs()).sum(dim=-1)
+        return (self.weight * self.gap.abs()).sum(dim=-1) if norm == "l1" else (self.weight * self.gap.square()).sum(dim=-1).sqrt()
 
     def mce(self) -> Float[Tensor, "*R"]:
         return self.gap.abs().amax(dim=-1)
@@ -81,18 +79,14 @@ class Bins:
 
 def bin_top_label(confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"], num_bins: int) -> Bins:
     """Sums over equal-width bins, in float64 so that adding a million samples loses nothing."""
-    return sums_by_index(confidence, correct, bin_index(confidence, num_bins), num_bins)
+    index = bin_index(confidence, num_bins)
+    # Of no samples, bincount gives whole numbers.
+    return Bins(*(torch.bincount(index, each, num_bins).double() for each in (None, confidence.double(), correct.double())))
 
 
 def top_label_bins(logits: Logits, target: Target, num_bins: int, *, from_logits: bool) -> Bins:
     """Sums over equal-width bins of the confidence of each prediction."""
     return bin_top_label(*top_label(logits, target, from_logits=from_logits), num_bins)
-
-
-def sums_by_index(confidence: Tensor, correct: Tensor, index: Tensor, size: int) -> Bins:
-    """Sums over samples of equal index, `[size]`."""
-    count, *sums = (torch.bincount(index, weights, minlength=size) for weights in (None, confidence.double(), correct.double()))
-    return Bins(count.double(), *(each.double() for each in sums))  # of no samples, bincount gives whole numbers
 
 
 def expected_calibration_error(

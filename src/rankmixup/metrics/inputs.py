@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -13,7 +13,6 @@ from rankmixup.errors import InvalidInput, require, require_flag
 from rankmixup.metrics.rows import Rows, row_slices
 from rankmixup.ops import ArrayLike, as_tensor, check_floats, check_same_device, class_indices
 
-T = TypeVar("T")
 Logits = Float[Tensor, "N K"] | NDArray[Any] | Sequence[Any]
 """Logits, or probabilities where a function is given `from_logits=False`: a tensor, an array or a list of rows."""
 Target = Int[Tensor, " N"] | NDArray[Any] | Sequence[Any]
@@ -33,8 +32,13 @@ def checked_rows(scores: ArrayLike, target: ArrayLike, *, from_logits: bool, tar
     Refuses, in one sentence, scores and labels from which no right number can be computed. What all rows together may not be is
     known when the last one has been read.
     """
-    scores, target = _check_shapes(scores, target, from_logits, target_name)
-    scores, target = scores.detach(), target.detach().long()
+    require_flag("from_logits", from_logits)
+    kind = "logits" if from_logits else "probs"
+    scores = check_floats(kind, as_tensor(kind, scores)).detach()
+    require(scores.ndim == 2, f"{kind} must have shape [N, K], got {list(scores.shape)}")
+    require(scores.numel() > 0, f"{kind} must hold at least one sample and one class, got shape {list(scores.shape)}")
+    target = class_indices(target_name, as_tensor(target_name, target), *scores.shape, wait=True)
+    check_same_device(target_name, target, scores)
     look_like_probs = True
     for place in row_slices(scores, _CHUNK):
         part = scores[place]
@@ -47,21 +51,21 @@ def checked_rows(scores: ArrayLike, target: ArrayLike, *, from_logits: bool, tar
         require(one_hot, "logits must not be probabilities, but every row lies in [0, 1] and sums to 1; pass from_logits=False if they are")
 
 
-def over_rows(figures: Callable[[Rows], T], scores: ArrayLike, target: ArrayLike, *, from_logits: bool) -> list[T]:
-    """What `figures` makes of each chunk of `checked_rows`."""
-    return [figures(rows) for rows in checked_rows(scores, target, from_logits=from_logits)]
-
-
 def _check_part(part: Tensor, start: int, from_logits: bool) -> bool:
     """Refuse scores that cannot be what they are said to be; tells whether they could be probabilities."""
     # A sum is finite only if every term is: the terms are looked at only where it is not, since it may overflow.
     total = part.sum(dim=1)
     low, high = (bound.item() for bound in total.aminmax())
     probs = low >= 1 - _SUM_TOLERANCE and high <= 1 + _SUM_TOLERANCE and part.min().item() >= 0
-    if not from_logits and not probs:
-        _refuse_probabilities(part, total, start)
     if not math.isfinite(low + high):
-        _require_finite(part, start, "logits")
+        finite = part.isfinite().all(dim=1)
+        kind = "logits" if from_logits else "probs"
+        require(bool(finite.all()), f"{kind} must be finite, row {start + int(finite.long().argmin())} is not")
+    if not from_logits and not probs:
+        # Nothing negative and a sum of 1 leave no entry above 1, so that these two are all there is to check.
+        smallest, row = part.min().item(), int((total - 1).abs().argmax())
+        require(smallest >= 0, f"probs must not be negative (logits, perhaps?), got {smallest:.6g}")
+        raise InvalidInput(f"probs must sum to 1 in every row (logits, perhaps?), row {start + row} sums to {total[row]:.6g}")
     return probs
 
 
@@ -71,31 +75,9 @@ def check_scores(scores: ArrayLike, target: ArrayLike, *, from_logits: bool = Tr
         pass
 
 
-def _check_shapes(scores: Any, target: Any, from_logits: bool, target_name: str) -> tuple[Tensor, Tensor]:
-    """Tensors of scores `[N, K]` and of class indices `[N]`, made of tensors, arrays or lists; whatever is something else is refused."""
-    require_flag("from_logits", from_logits)
-    kind = "logits" if from_logits else "probs"
-    scores = check_floats(kind, as_tensor(kind, scores))
-    require(scores.ndim == 2, f"{kind} must have shape [N, K], got {list(scores.shape)}")
-    samples, classes = scores.shape
-    require(samples > 0 and classes > 0, f"{kind} must hold at least one sample and one class, got shape {list(scores.shape)}")
-    target = class_indices(target_name, as_tensor(target_name, target), samples, classes, wait=True)
-    check_same_device(target_name, target, scores)
-    return scores, target
-
-
-def _require_finite(part: Tensor, start: int, kind: str) -> None:
-    finite = part.isfinite().all(dim=1)
-    require(bool(finite.all()), f"{kind} must be finite, row {start + int(finite.long().argmin())} is not")
-
-
-def _refuse_probabilities(part: Tensor, total: Tensor, start: int) -> NoReturn:
-    """Say what is wrong. Nothing negative and a sum of 1 leave no entry above 1, so that these two are all there is to check."""
-    _require_finite(part, start, "probs")
-    smallest = part.min().item()
-    require(smallest >= 0, f"probs must not be negative (logits, perhaps?), got {smallest:.6g}")
-    row = int((total - 1).abs().argmax())
-    raise InvalidInput(f"probs must sum to 1 in every row (logits, perhaps?), row {start + row} sums to {total[row]:.6g}")
+def per_sample(numbers: Callable[[Rows], Tensor], logits: Logits, target: Target, from_logits: bool) -> Float[Tensor, "... N"]:
+    """What `numbers` reads from the rows of checked scores, in float64."""
+    return torch.cat([numbers(rows) for rows in checked_rows(logits, target, from_logits=from_logits)], dim=-1).double()
 
 
 def top_label(logits: Logits, target: Target, *, from_logits: bool) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
@@ -106,14 +88,11 @@ def top_label(logits: Logits, target: Target, *, from_logits: bool) -> tuple[Flo
     >>> top_label(torch.tensor([[0.8, 0.2], [0.5, 0.5]]), torch.tensor([0, 1]), from_logits=False)
     (tensor([0.8000, 0.5000], dtype=torch.float64), tensor([1., 0.], dtype=torch.float64))
     """
-    return _columns(lambda rows: (rows.confidence, rows.right_within(1)), logits, target, from_logits)
+    confidence, correct = per_sample(lambda rows: torch.stack([rows.confidence, rows.right_within(1)]), logits, target, from_logits)
+    return confidence, correct
 
 
 def ranked_label(logits: Logits, target: Target, *, from_logits: bool) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
     """As `top_label`, with the log-odds of each confidence in its place: they have an order where confidences round to 1."""
-    return _columns(lambda rows: (rows.log_odds, rows.right_within(1)), logits, target, from_logits)
-
-
-def _columns(pair: Callable[[Rows], tuple[Tensor, Tensor]], logits: Logits, target: Target, from_logits: bool) -> tuple[Tensor, Tensor]:
-    first, second = (torch.cat(column) for column in zip(*over_rows(pair, logits, target, from_logits=from_logits), strict=True))
-    return first, second.double()
+    log_odds, correct = per_sample(lambda rows: torch.stack([rows.log_odds, rows.right_within(1)]), logits, target, from_logits)
+    return log_odds, correct

@@ -5,9 +5,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from rankmixup.errors import require
-from rankmixup.metrics.calibration import Bins, sums_by_index
+from rankmixup.metrics.calibration import Bins, bin_top_label
 from rankmixup.metrics.inputs import Logits, Target, top_label
-from rankmixup.metrics.rows import bin_index, check_num_bins
 from rankmixup.ops import ArrayLike, as_tensor, check_counts
 
 GROUPS = ("head", "medium", "tail")
@@ -53,22 +52,18 @@ def long_tail_metrics(
 
 def bins_by_group(logits: Logits, target: Target, group: Int[Tensor, " G"], num_bins: int, *, from_logits: bool) -> Bins:
     """Sums over bins for each group, [3, H]; they add up over batches and processes."""
-    check_num_bins(num_bins)
     logits, target = as_tensor("logits", logits), as_tensor("target", target)
     classes = logits.shape[1] if logits.ndim == 2 else len(group)
     require(len(group) == classes, f"class_counts must hold a number for each of {classes} classes, got {len(group)}")
     confidence, correct = top_label(logits, target, from_logits=from_logits)
-    index = group.to(target.device)[target] * num_bins + bin_index(confidence, num_bins)
-    return Bins(*sums_by_index(confidence, correct, index, len(GROUPS) * num_bins).sums.unflatten(-1, (len(GROUPS), num_bins)))
+    inside = [group.to(target.device)[target] == index for index in range(len(GROUPS))]
+    return Bins(*torch.stack([bin_top_label(confidence[each], correct[each], num_bins).sums for each in inside], dim=1))
 
 
 def group_metrics(bins: Bins) -> dict[str, dict[str, float | None]]:
     """The figures of each group from its sums."""
     result: dict[str, dict[str, float | None]] = {}
-    for index, name in enumerate(GROUPS):
-        one = Bins(*bins.sums[:, index])
-        samples = int(one.count.sum())
-        empty = samples == 0
-        accuracy = None if empty else one.correct.sum().item() / samples
-        result[name] = {"accuracy": accuracy, "ece": None if empty else one.ece().item(), "n": samples}
+    columns = (each.tolist() for each in (bins.count.sum(dim=1), bins.correct.sum(dim=1), bins.ece()))
+    for name, samples, right, ece in zip(GROUPS, *columns, strict=True):
+        result[name] = {"accuracy": right / samples if samples else None, "ece": ece if samples else None, "n": int(samples)}
     return result

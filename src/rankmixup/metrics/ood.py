@@ -7,11 +7,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup.errors import require, require_choice, require_flag
-from rankmixup.metrics.inputs import Logits, over_rows
+from rankmixup.metrics.inputs import Logits, per_sample
+from rankmixup.metrics.rows import Rows
 from rankmixup.metrics.ties import tie_groups
 from rankmixup.ops import ArrayLike, as_tensor, check_floats, check_same_device
 
 OODKind = Literal["entropy", "max-probability", "energy"]
+KINDS: tuple[OODKind, ...] = get_args(OODKind)
 
 
 def ood_scores(logits: Logits, kind: OODKind = "entropy", *, from_logits: bool = True) -> Float[Tensor, " N"]:
@@ -23,28 +25,22 @@ def ood_scores(logits: Logits, kind: OODKind = "entropy", *, from_logits: bool =
     >>> [round(score, 4) for score in ood_scores(torch.tensor([[0.0, 0.0], [3.0, 0.0]])).tolist()]
     [0.6931, 0.1909]
     """
-    check_kind(kind)
+    require_choice("kind", kind, KINDS)
     require_flag("from_logits", from_logits)
     require(from_logits or kind != "energy", "energy must be computed from logits, got probabilities")
     logits = as_tensor("logits", logits)
     require(logits.ndim == 2, f"logits must have shape [N, K], got {list(logits.shape)}")
     nothing = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
-    return torch.cat(over_rows(lambda rows: _scores(rows.scores.double(), kind, from_logits), logits, nothing, from_logits=from_logits))
+    return per_sample(lambda rows: _strangeness(rows, kind), logits, nothing, from_logits)
 
 
-def _scores(scores: Tensor, kind: OODKind, from_logits: bool) -> Tensor:
+def _strangeness(rows: Rows, kind: OODKind) -> Tensor:
+    scores = rows.scores.double()
     if kind == "energy":
         return -scores.logsumexp(dim=1)
     # A probability of 0 has no part in either score; clamping its logarithm keeps 0 * -inf out.
-    logs = scores.log_softmax(dim=1) if from_logits else scores.log().clamp(min=-1e4)
-    if kind == "entropy":
-        return -(logs.exp() * logs).sum(dim=1)
-    return -logs.amax(dim=1).expm1()
-
-
-def check_kind(kind: str) -> None:
-    """Refuse what is not a kind of score."""
-    require_choice("kind", kind, get_args(OODKind))
+    logs = scores.log_softmax(dim=1) if rows.from_logits else scores.log().clamp(min=-1e4)
+    return -(logs.exp() * logs).sum(dim=1) if kind == "entropy" else -logs.amax(dim=1).expm1()
 
 
 def ood_detection(id_scores: ArrayLike, ood_scores: ArrayLike) -> dict[str, float]:

@@ -1,13 +1,9 @@
 """Accuracy and proper scores."""
 
-from collections.abc import Callable
-
-import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup.errors import require, require_whole
-from rankmixup.metrics.inputs import Logits, Scalar, Target, over_rows
+from rankmixup.metrics.inputs import Logits, Scalar, Target, per_sample
 from rankmixup.metrics.rows import Rows
 
 
@@ -37,11 +33,6 @@ def brier_score(logits: Logits, target: Target, *, from_logits: bool = True) -> 
     tensor(0.2500, dtype=torch.float64)
     """
     return per_sample(lambda rows: rows.brier, logits, target, from_logits).mean()
-
-
-def per_sample(number: Callable[[Rows], Tensor], logits: Logits, target: Target, from_logits: bool) -> Float[Tensor, " N"]:
-    """A number of each sample, in float64."""
-    return torch.cat(over_rows(number, logits, target, from_logits=from_logits)).double()
 
 
 def right_within(rows: Rows, top_k: int) -> Tensor:

@@ -27,9 +27,7 @@ def confidence_by_lambda(confidence: ArrayLike, lam: ArrayLike, *, num_bins: int
     ([0.625, 0.875], [0.6, 0.9])
     """
     check_num_bins(num_bins)
-    confidence, lam = _checked(confidence=confidence, lam=lam)
-    _require_shape("confidence", confidence, 1)
-    require(confidence.shape == lam.shape, f"confidence and lam must have one shape, got {list(confidence.shape)} and {list(lam.shape)}")
+    confidence, lam = _same_shape(1, confidence=confidence, lam=lam)
     index = ((fold_lambda(lam) - 0.5) * 2 * num_bins).long().clamp(0, num_bins - 1)
     count = torch.bincount(index, minlength=num_bins)
     total = confidence.new_zeros(num_bins).index_add_(0, index, confidence)
@@ -47,9 +45,7 @@ def kendall_tau(a: ArrayLike, b: ArrayLike) -> Float[Tensor, ""]:
     """
     from scipy.stats import kendalltau
 
-    a, b = _checked(a=a, b=b)
-    _require_shape("a", a, 1)
-    require(a.shape == b.shape, f"a and b must have one shape, got {list(a.shape)} and {list(b.shape)}")
+    a, b = _same_shape(1, a=a, b=b)
     value = kendalltau(a.double().cpu().numpy(), b.double().cpu().numpy()).statistic if len(a) > 1 else math.nan
     return torch.tensor(value, dtype=torch.float64, device=a.device)
 
@@ -60,8 +56,7 @@ def violated_raw_pairs(raw: ArrayLike, mixed: ArrayLike) -> Float[Tensor, ""]:
     >>> violated_raw_pairs(torch.tensor([0.9, 0.6]), torch.tensor([[0.8, 0.7]]))
     tensor(0.5000, dtype=torch.float64)
     """
-    raw, mixed = _checked(raw=raw, mixed=mixed)
-    _require_shape("raw", raw, 1)
+    raw, mixed = _checked(1, raw=raw, mixed=mixed)
     require(mixed.shape[1:] == raw.shape, f"mixed must hold M mixes of each of {len(raw)} samples, got shape {list(mixed.shape)}")
     return (mixed > raw).double().mean()
 
@@ -74,9 +69,7 @@ def violated_mixed_pairs(mixed: ArrayLike, lam: ArrayLike) -> Float[Tensor, ""]:
     >>> violated_mixed_pairs(torch.tensor([[0.8], [0.6], [0.7]]), torch.tensor([[0.9], [0.3], [0.4]]))  # 0.7 is the wrong side of 0.6
     tensor(0.3333, dtype=torch.float64)
     """
-    mixed, lam = _checked(mixed=mixed, lam=lam)
-    _require_shape("mixed", mixed, 2)
-    require(mixed.shape == lam.shape, f"mixed and lam must have one shape, got {list(mixed.shape)} and {list(lam.shape)}")
+    mixed, lam = _same_shape(2, mixed=mixed, lam=lam)
     folded = fold_lambda(lam)
     one, other = torch.combinations(torch.arange(len(mixed), device=mixed.device), 2).unbind(1)
     by_lambda = (folded[one] - folded[other]).sign()
@@ -84,14 +77,19 @@ def violated_mixed_pairs(mixed: ArrayLike, lam: ArrayLike) -> Float[Tensor, ""]:
     return (by_lambda * by_confidence < 0).double().sum() / (by_lambda != 0).sum()
 
 
-def _checked(**given: ArrayLike) -> list[Tensor]:
-    """Tensors of one device without NaN."""
+def _checked(dimensions: int, **given: ArrayLike) -> list[Tensor]:
+    """Tensors of one device without NaN, the first of them with so many dimensions."""
     values = [check_floats(name, as_tensor(name, value)).detach() for name, value in given.items()]
     for name, value in zip(given, values, strict=True):
         check_same_device(name, value, values[0])
         require(not bool(value.isnan().any()), f"{name} must hold numbers, got NaN")
+    shape = list(values[0].shape)
+    require(len(shape) == dimensions, f"{next(iter(given))} must have {dimensions} dimension{'s'[: dimensions - 1]}, got shape {shape}")
     return values
 
 
-def _require_shape(name: str, value: Tensor, dimensions: int) -> None:
-    require(value.ndim == dimensions, f"{name} must have {dimensions} dimension{'s'[: dimensions - 1]}, got shape {list(value.shape)}")
+def _same_shape(dimensions: int, **given: ArrayLike) -> list[Tensor]:
+    values = _checked(dimensions, **given)
+    first, second = (list(value.shape) for value in values)
+    require(first == second, f"{' and '.join(given)} must have one shape, got {first} and {second}")
+    return values

@@ -18,9 +18,9 @@ def row_slices(scores: Float[Tensor, "N K"], numbers: int) -> list[slice]:
     return [slice(start, start + size) for start in range(0, len(scores), size)]
 
 
-def check_num_bins(num_bins: int) -> None:
-    """Refuse what is not a whole number from 1 to `MOST_BINS`."""
-    require_whole("num_bins", num_bins, least=1, most=MOST_BINS)
+def check_num_bins(num_bins: int) -> int:
+    """`num_bins`; refuses what is not a whole number from 1 to `MOST_BINS`."""
+    return require_whole("num_bins", num_bins, least=1, most=MOST_BINS)
 
 
 def bin_index(confidence: Float[Tensor, " N"], num_bins: int) -> Int[Tensor, " N"]:

@@ -71,7 +71,6 @@ def excess_from_groups(groups: TieGroups) -> Scalar:
 def correctness_from_groups(groups: TieGroups) -> Scalar:
     """AUROC of correctness of confidences and correctness."""
     right = int(groups.positive.sum())
-    require(
-        0 < right < groups.total, f"predictions must be right and wrong at least once for an AUROC, got {right} right of {groups.total}"
-    )
+    both = 0 < right < groups.total
+    require(both, f"predictions must be right and wrong at least once for an AUROC, got {right} right of {groups.total}")
     return groups.auroc()

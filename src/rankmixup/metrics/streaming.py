@@ -15,12 +15,12 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
-from rankmixup.errors import InvalidInput, require, require_choice, require_flag, require_whole
+from rankmixup.errors import require, require_choice, require_flag, require_whole
 from rankmixup.metrics.calibration import NORMS, Bins, Norm, debiased_of_bins, top_label_bins
 from rankmixup.metrics.classwise import AGGREGATES, Aggregate, class_gaps, classwise_from_gaps
-from rankmixup.metrics.inputs import Logits, Target, top_label
+from rankmixup.metrics.inputs import Logits, Target, per_sample, top_label
 from rankmixup.metrics.longtail import GROUPS, bins_by_group, class_groups, group_metrics
-from rankmixup.metrics.proper import per_sample, right_within
+from rankmixup.metrics.proper import right_within
 from rankmixup.metrics.rows import Rows, check_num_bins
 from rankmixup.metrics.smooth import GRID, residual_grid, smooth_from_grid
 from rankmixup.ops import ArrayLike
@@ -30,24 +30,27 @@ class StreamingMetric(Metric):
     """A metric of logits `[N, K]`, or of probabilities with `from_logits=False`, and labels `[N]`, that is updated batch by batch.
 
     A subclass says with `_read` which numbers to keep of a batch, and with `_value` what the metric of all kept numbers is. They are
-    added up in the given shape, or put one after another where it is None.
+    added up in the shape `_shape`, or put one after another where it is None.
     """
 
+    _shape: tuple[int, ...] | None = ()
     kept: Tensor | list[Tensor]
     samples: Tensor
     full_state_update = False
     is_differentiable = False
     higher_is_better = False
 
-    def __init__(self, shape: tuple[int, ...] | None, *, from_logits: bool = True, **kwargs: Any):
+    def __init__(self, *, from_logits: bool = True, **kwargs: Any):
         super().__init__(**kwargs)
         require_flag("from_logits", from_logits)
         self.from_logits = from_logits
         # torchmetrics gives a process that has seen nothing empty lists of this type; gathering needs one type everywhere.
         self.set_dtype(torch.float64)
         self.add_state("samples", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
-        kept: Tensor | list[Tensor] = [] if shape is None else torch.zeros(shape, dtype=torch.float64)
-        self.add_state("kept", kept, dist_reduce_fx="cat" if shape is None else "sum")
+        if self._shape is None:
+            self.add_state("kept", [], dist_reduce_fx="cat")
+        else:
+            self.add_state("kept", torch.zeros(self._shape, dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(self, logits: Logits, target: Target) -> None:
         """Add a batch."""
@@ -60,8 +63,7 @@ class StreamingMetric(Metric):
 
     def compute(self) -> Any:
         """The value over everything seen."""
-        if int(self.samples) == 0:
-            raise InvalidInput(f"{type(self).__name__} must be updated with at least one sample before compute, got none")
+        require(int(self.samples) > 0, f"{type(self).__name__} must be updated with at least one sample before compute, got none")
         return self._value(dim_zero_cat(self.kept))
 
     @abstractmethod
@@ -77,9 +79,6 @@ class _Mean(StreamingMetric):
     """A mean over samples of what `_number` reads from rows of scores."""
 
     _number: Callable[[Rows], Tensor]
-
-    def __init__(self, *, from_logits: bool = True, **kwargs: Any):
-        super().__init__((), from_logits=from_logits, **kwargs)
 
     def _read(self, logits: Logits, target: Target) -> Tensor:
         return per_sample(self._number, logits, target, self.from_logits).sum()
@@ -116,12 +115,13 @@ class BrierScore(_Mean):
 class _Binned(StreamingMetric):
     """A metric of the sums over equal-width bins."""
 
+    _shape: tuple[int, ...] = (3,)
     _of_bins: Callable[[Bins], Any]
 
     def __init__(self, *, num_bins: int = 15, from_logits: bool = True, **kwargs: Any):
-        check_num_bins(num_bins)
-        super().__init__((3, num_bins), from_logits=from_logits, **kwargs)
-        self.num_bins = num_bins
+        self.num_bins = check_num_bins(num_bins)
+        self._shape = (*self._shape, num_bins)
+        super().__init__(from_logits=from_logits, **kwargs)
 
     def _read(self, logits: Logits, target: Target) -> Tensor:
         return top_label_bins(logits, target, self.num_bins, from_logits=self.from_logits).sums
@@ -169,29 +169,25 @@ class DebiasedCalibrationError(_Binned):
 class LongTailMetrics(_Binned):
     """Streaming version of `long_tail_metrics`."""
 
+    _shape = (3, len(GROUPS))
     group: Tensor
+    _of_bins = staticmethod(group_metrics)
 
     def __init__(self, class_counts: ArrayLike, *, num_bins: int = 15, from_logits: bool = True, **kwargs: Any):
-        check_num_bins(num_bins)
-        StreamingMetric.__init__(self, (3, len(GROUPS), num_bins), from_logits=from_logits, **kwargs)
-        self.num_bins = num_bins
+        super().__init__(num_bins=num_bins, from_logits=from_logits, **kwargs)
         self.register_buffer("group", class_groups(class_counts), persistent=False)
 
     def _read(self, logits: Logits, target: Target) -> Tensor:
         return bins_by_group(logits, target, self.group, self.num_bins, from_logits=self.from_logits).sums
-
-    _of_bins = staticmethod(group_metrics)
 
 
 class ClasswiseCalibrationError(StreamingMetric):
     """Streaming version of `classwise_calibration_error`; keeps a sum for each class and bin, so it must know the number of classes."""
 
     def __init__(self, num_classes: int, *, num_bins: int = 15, aggregate: Aggregate = "mean", from_logits: bool = True, **kwargs: Any):
-        require_whole("num_classes", num_classes, least=1)
-        check_num_bins(num_bins)
+        self._shape = self.num_classes, self.num_bins = require_whole("num_classes", num_classes, least=1), check_num_bins(num_bins)
         require_choice("aggregate", aggregate, AGGREGATES)
-        super().__init__((num_classes, num_bins), from_logits=from_logits, **kwargs)
-        self.num_classes, self.num_bins = num_classes, num_bins
+        super().__init__(from_logits=from_logits, **kwargs)
         self.aggregate: Aggregate = aggregate
 
     def _read(self, logits: Logits, target: Target) -> Tensor:
@@ -206,8 +202,7 @@ class ClasswiseCalibrationError(StreamingMetric):
 class SmoothCalibrationError(StreamingMetric):
     """Streaming version of `smooth_calibration_error`; keeps the grid of residuals."""
 
-    def __init__(self, *, from_logits: bool = True, **kwargs: Any):
-        super().__init__((GRID + 1,), from_logits=from_logits, **kwargs)
+    _shape = (GRID + 1,)
 
     def _read(self, logits: Logits, target: Target) -> Tensor:
         return residual_grid(*top_label(logits, target, from_logits=self.from_logits))

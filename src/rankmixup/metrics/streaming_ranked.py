@@ -9,7 +9,7 @@ from torch import Tensor
 from rankmixup.errors import require, require_choice
 from rankmixup.metrics.calibration import EDGES, Edges, adaptive_from_top_label, ks_from_groups
 from rankmixup.metrics.inputs import Logits, Target, ranked_label, top_label
-from rankmixup.metrics.ood import OODKind, check_kind, ood_detection, ood_scores
+from rankmixup.metrics.ood import KINDS, OODKind, ood_detection, ood_scores
 from rankmixup.metrics.rows import check_num_bins
 from rankmixup.metrics.selective import aurc_from_groups, correctness_from_groups, excess_from_groups
 from rankmixup.metrics.streaming import StreamingMetric
@@ -23,9 +23,7 @@ class _Ranked(StreamingMetric):
     _label: Callable[..., tuple[Tensor, Tensor]] = staticmethod(ranked_label)
     _groups: Callable[[Tensor, Tensor], TieGroups] = staticmethod(odds_groups)
     _of_groups: Callable[[TieGroups], Tensor]
-
-    def __init__(self, *, from_logits: bool = True, **kwargs: Any):
-        super().__init__(None, from_logits=from_logits, **kwargs)
+    _shape = None
 
     def _read(self, logits: Logits, target: Target) -> Tensor:
         # In one dimension, since that is what torchmetrics gathers from a process that has seen nothing.
@@ -71,11 +69,9 @@ class AdaptiveCalibrationError(_Ranked):
     _label = staticmethod(top_label)
 
     def __init__(self, *, num_bins: int = 15, edges: Edges = "mass", from_logits: bool = True, **kwargs: Any):
-        check_num_bins(num_bins)
-        require_choice("edges", edges, EDGES)
         super().__init__(from_logits=from_logits, **kwargs)
-        self.num_bins = num_bins
-        self.edges: Edges = edges
+        require_choice("edges", edges, EDGES)
+        self.num_bins, self.edges = check_num_bins(num_bins), edges
 
     def _of_samples(self, score: Tensor, truth: Tensor) -> Tensor:
         return adaptive_from_top_label(score, truth, self.num_bins, self.edges)
@@ -85,8 +81,8 @@ class OODDetection(_Ranked):
     """Streaming version of `ood_scores` followed by `ood_detection`: the `target` of a sample is 1 if it is out of distribution, else 0."""
 
     def __init__(self, kind: OODKind = "entropy", *, from_logits: bool = True, **kwargs: Any):
-        check_kind(kind)
         super().__init__(from_logits=from_logits, **kwargs)
+        require_choice("kind", kind, KINDS)
         self.kind: OODKind = kind
 
     def _label(self, logits: Logits, target: Target, *, from_logits: bool) -> tuple[Tensor, Tensor]:

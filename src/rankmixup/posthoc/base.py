@@ -29,8 +29,6 @@ _NOISE = 1e-9
 """Differences of NLL and ECE below this are rounding, not better or worse."""
 _CHUNK = 2**15 - 1
 """Numbers of a slice of rows: one less than torch splits over threads; in float64 they stay in a core's own cache."""
-_HASHED = 2**20
-"""At most about this many numbers are hashed, from rows spread evenly: all of a large matrix would cost as much as the fit."""
 
 
 @dataclass(frozen=True)
@@ -53,17 +51,15 @@ class FitReport:
 
     @property
     def verdict(self) -> str:
-        """In plain words."""
+        """What the fit did, in words."""
         if not self.converged:
             return f"did not converge: {self.note or 'the best parameters lie on the boundary of the search'}"
         nll, ece = (self.after[key] - self.before[key] for key in ("nll", "ece"))
-        if nll > _NOISE:
-            return "lowers ECE on the fitted data but raises NLL" if ece < -_NOISE else "makes things worse"
         if nll < -_NOISE:
-            return "improves NLL on the fitted data but raises ECE" if ece > _NOISE else "improves NLL on the fitted data"
-        if abs(ece) > _NOISE:
-            return "lowers ECE on the fitted data" if ece < 0 else "makes things worse"
-        return "changes nothing"
+            return "improves NLL on the fitted data" + (" but raises ECE" if ece > _NOISE else "")
+        if ece < -_NOISE:
+            return "lowers ECE on the fitted data" + (" but raises NLL" if nll > _NOISE else "")
+        return "makes things worse" if nll > _NOISE or ece > _NOISE else "changes nothing"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
@@ -148,16 +144,16 @@ class Calibrator(ABC):
             warn: Whether to warn of a fit that did not converge or makes things worse. The report says so in any case.
         """
         check_num_bins(self.num_bins)
-        logits, target = as_tensor("logits", logits), as_tensor("target", target)
+        logits, target = as_tensor("logits", logits).detach(), as_tensor("target", target)
         check_scores(logits, target)
         _check_size(logits)
-        logits, target = logits.detach().cpu(), target.detach().cpu().long()
+        logits, target = logits.cpu(), target.cpu()
         fitted = self._fit(logits, target)
         before, after = (_nll_and_ece(module, logits, target, self.num_bins) for module in (nn.Identity(), fitted.module))
         self._module, self._classes, self._fingerprint = fitted.module, logits.shape[1], _fingerprint(logits)
-        found = (fitted.parameters, fitted.converged, len(target), split, before, after, fitted.note)
-        self.report_ = FitReport(self.name, str(self.objective), *found)
-        if warn and (not fitted.converged or self.report_.verdict == "makes things worse"):
+        _, parameters, converged, note = fitted
+        self.report_ = FitReport(self.name, str(self.objective), parameters, converged, len(target), split, before, after, note)
+        if warn and (not converged or self.report_.verdict == "makes things worse"):
             warnings.warn(f"{self.name} calibration {self.report_.verdict}", stacklevel=2)
         return self
 
@@ -171,8 +167,7 @@ class Calibrator(ABC):
         require(logits.ndim == 2, f"logits must have shape [N, K], got {list(logits.shape)}")
         same = logits.shape[1] == self._classes
         require(same, f"logits must have the {self._classes} classes that {type(self).__name__} was fitted on, got {logits.shape[1]}")
-        if len(logits) > 0:
-            _check_size(logits)
+        _check_size(logits)
         with torch.no_grad():
             return module.to(logits.device)(logits.double()).to(upcast(logits[:0]).dtype)
 
@@ -207,20 +202,24 @@ def over_rows(logits: Float[Tensor, "N K"], compute: Callable[[Tensor, slice], R
     Slices are spread over as many threads as torch may use and are too small for torch to split again: threads that meet
     after every operation cost more than they bring, and very much more on a busy machine.
     """
-    slices = row_slices(logits, _CHUNK)
-    threads = torch.get_num_threads()
-
-    def one(place: slice) -> Result:
-        return compute(logits[place].double(), place)
-
+    slices, threads = row_slices(logits, _CHUNK), torch.get_num_threads()
     if threads == 1 or len(slices) < 16:
-        return [one(place) for place in slices]
+        return [compute(logits[place].double(), place) for place in slices]
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(one, slices))
+        return list(pool.map(lambda place: compute(logits[place].double(), place), slices))
+
+
+def softmax_top(logits: Float[Tensor, "n K"]) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"], Float[Tensor, " n"]]:
+    """Of each row the largest logit, its class, and the sum of exp(logit - largest): its softmax probability is one over that.
+
+    Not torch's softmax, which splits even a small slice over threads.
+    """
+    top, prediction = logits.max(dim=1)
+    return top, prediction, (logits - top.unsqueeze(1)).exp_().sum(dim=1)
 
 
 def _check_size(logits: Tensor) -> None:
-    low, high = (bound.item() for bound in logits.aminmax())
+    low, high = (bound.item() for bound in logits.aminmax()) if len(logits) > 0 else (0.0, 0.0)
     # NaN fails both comparisons.
     require(low >= -_LARGEST and high <= _LARGEST, f"logits must be finite and at most {_LARGEST:g} in size, got {low:.6g} to {high:.6g}")
 
@@ -229,11 +228,10 @@ def _nll_and_ece(module: nn.Module, logits: Tensor, target: Tensor, num_bins: in
     """NLL and ECE of what `module` makes of the logits."""
 
     def part(rows: Tensor, place: slice) -> tuple[Tensor, Tensor, Tensor]:
-        # Not `metrics.rows.Rows`, which takes more than twice as long, nor torch's softmax, which splits even such a slice over threads.
+        # Not `metrics.rows.Rows`, which takes more than twice as long.
         scores = module(rows)
-        top, prediction = scores.max(dim=1)
+        top, prediction, total = softmax_top(scores)
         right = scores.gather(1, target[place].unsqueeze(1)).squeeze(1)
-        total = (scores - top.unsqueeze(1)).exp_().sum(dim=1)
         return total.log() + (top - right), total.reciprocal(), (prediction == target[place]).double()
 
     nll, confidence, correct = (torch.cat(column) for column in zip(*over_rows(logits, part), strict=True))
@@ -242,6 +240,6 @@ def _nll_and_ece(module: nn.Module, logits: Tensor, target: Tensor, num_bins: in
 
 def _fingerprint(logits: Tensor) -> str:
     """Hash of the shape and of rows spread evenly; in float64, so that a float32 copy on disk is still the same data."""
-    stride = max(1, logits.numel() // _HASHED)
-    rows = logits[::stride].double().contiguous()
+    # About a million numbers: all of a large matrix would cost as much as the fit.
+    rows = logits[:: max(1, logits.numel() // 2**20)].double().contiguous()
     return hashlib.sha256(str(list(logits.shape)).encode() + rows.numpy().tobytes()).hexdigest()

@@ -24,12 +24,9 @@ class EnsembleModule(CalibrationModule):
 
     def forward(self, logits: Float[Tensor, "*batch K"]) -> Float[Tensor, "*batch K"]:
         scaled, raw, uniform = self.weights.to(logits.dtype).log().unbind()
-        parts = [
-            (logits / self.temperature.to(logits.dtype)).log_softmax(dim=-1) + scaled,
-            logits.log_softmax(dim=-1) + raw,
-            torch.zeros_like(logits) + uniform - float(np.log(logits.shape[-1])),
-        ]
-        return torch.stack(parts).logsumexp(dim=0)
+        cooled = (logits / self.temperature.to(logits.dtype)).log_softmax(dim=-1)
+        equal = torch.zeros_like(logits) - float(np.log(logits.shape[-1]))
+        return torch.stack([cooled + scaled, logits.log_softmax(dim=-1) + raw, equal + uniform]).logsumexp(dim=0)
 
 
 @register_calibrator("ensemble-temperature")

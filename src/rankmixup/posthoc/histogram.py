@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup.posthoc.base import CalibrationModule, Calibrator, Fitted, over_rows, register_calibrator
+from rankmixup.posthoc.base import CalibrationModule, Calibrator, Fitted, over_rows, register_calibrator, softmax_top
 
 _LEAD = 1e-6
 """How far the predicted class stays above the next one."""
@@ -23,12 +23,12 @@ class HistogramModule(CalibrationModule):
         if logits.shape[1] == 1:
             return torch.zeros_like(logits)
         exact = logits.to(self.values.dtype)
-        confidence, prediction = _confidence(exact)
+        _, prediction, total = softmax_top(exact)
         index = prediction.unsqueeze(1)
         # The other classes share what is left as they did before; in logarithms, so that a confidence of 1 leaves something to share.
         others = exact.scatter(1, index, -torch.inf).log_softmax(dim=1)
         share = others.amax(dim=1).exp()
-        value = self.values[torch.bucketize(confidence, self.edges)].maximum(share / (1 + share) + _LEAD).unsqueeze(1)
+        value = self.values[torch.bucketize(total.reciprocal(), self.edges)].maximum(share / (1 + share) + _LEAD).unsqueeze(1)
         return (others + (-value).log1p()).scatter(1, index, value.log()).to(logits.dtype)
 
 
@@ -51,20 +51,14 @@ class HistogramBinning(Calibrator):
     keeps_predictions = True
 
     def _fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Fitted:
-        tops = over_rows(logits, lambda rows, _: _confidence(rows))
-        confidence, prediction = (torch.cat(column) for column in zip(*tops, strict=True))
+        tops = over_rows(logits, lambda rows, _: softmax_top(rows))
+        _, prediction, total = (torch.cat(column) for column in zip(*tops, strict=True))
+        confidence = total.reciprocal()
         ranked = confidence.sort().values
         ranks = [round(step * len(ranked) / self.num_bins) for step in range(1, self.num_bins)]
         edges = ranked[[rank - 1 for rank in ranks if rank > 0]].unique()
         edges = edges[edges < ranked[-1]]
         index = torch.bucketize(confidence, edges)
-        count = torch.bincount(index, minlength=len(edges) + 1)
-        right = torch.bincount(index[prediction == target], minlength=len(edges) + 1)
+        count, right = (torch.bincount(each, minlength=len(edges) + 1) for each in (index, index[prediction == target]))
         values = (right + 1 / logits.shape[1]) / (count + 1).double()
         return Fitted(HistogramModule(edges=edges, values=values), {"edges": edges.tolist(), "values": values.tolist()})
-
-
-def _confidence(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Largest softmax probability of each row and its class."""
-    top, prediction = logits.max(dim=1)
-    return (logits - top.unsqueeze(1)).exp().sum(dim=1).reciprocal(), prediction

@@ -62,14 +62,9 @@ class IsotonicCalibration(Calibrator):
             regression = IsotonicRegression().fit(probs.numpy(), (target == index).double().numpy())
             inputs.append(torch.from_numpy(regression.X_thresholds_))
             outputs.append(torch.from_numpy((samples * regression.y_thresholds_ + 1 / classes) / (samples + 1)))
-        steps = max(2, max(len(thresholds) for thresholds in inputs))
-        module = IsotonicModule(
-            inputs=torch.stack([_filled(thresholds, steps) for thresholds in inputs]),
-            outputs=torch.stack([F.pad(values, (0, steps - len(values)), value=values[-1].item()) for values in outputs]),
-        )
+        steps = max(2, *(len(thresholds) for thresholds in inputs))
+        # Filled up with inputs that no probability reaches, a unit apart so that no step is divided by zero.
+        filled = [torch.cat([each, 2 + torch.arange(steps - len(each), dtype=torch.float64)]) for each in inputs]
+        constant = [F.pad(each, (0, steps - len(each)), value=each[-1].item()) for each in outputs]
+        module = IsotonicModule(inputs=torch.stack(filled), outputs=torch.stack(constant))
         return Fitted(module, {"steps": [float(len(thresholds)) for thresholds in inputs]})
-
-
-def _filled(thresholds: Tensor, steps: int) -> Tensor:
-    """Filled up with inputs that no probability reaches, a unit apart so that no step is divided by zero."""
-    return torch.cat([thresholds, 2 + torch.arange(steps - len(thresholds), dtype=torch.float64)])

@@ -71,11 +71,9 @@ def solve_temperature(logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -
 
     A sample of the rows brings Newton's method close, so that the whole of a large matrix is read two or three times.
     """
-    scale = 1.0
     stride = logits.numel() // _COARSE
-    if stride > 1:
-        scale = _root(logits[::stride], target[::stride], scale)[0]
-    scale, converged = _root(logits, target, scale)
+    start = _root(logits[::stride], target[::stride], 1.0)[0] if stride > 1 else 1.0
+    scale, converged = _root(logits, target, start)
     return 1 / scale, converged
 
 
@@ -83,7 +81,6 @@ def _root(logits: Tensor, target: Tensor, scale: float) -> tuple[float, bool]:
     """Root of d NLL / d(1/T), which grows with 1/T: Newton's steps from `scale`, halving the bracket where they do not close in."""
     low, high = ends = 1 / HIGHEST, 1 / LOWEST
     previous = math.inf
-    scale = min(max(scale, low), high)
     for _ in range(100):
         slope, curvature = _slope_and_curvature(logits, target, scale)
         if slope == 0:

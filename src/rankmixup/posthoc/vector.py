@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rankmixup.errors import listed
 from rankmixup.posthoc.base import CalibrationModule, Calibrator, Fitted, over_rows, register_calibrator
 from rankmixup.posthoc.temperature import solve_temperature
 
@@ -73,10 +74,9 @@ def _no_optimum(module: VectorModule, logits: Tensor, target: Tensor) -> str:
     classes = logits.shape[1]
     if classes == 1:
         return ""
-    missing = (torch.bincount(target, minlength=classes) == 0).nonzero().flatten().tolist()
+    missing = [f"class {label}" for label in (torch.bincount(target, minlength=classes) == 0).nonzero().flatten().tolist()]
     if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        return f"class {missing[0]}{more} has no sample, so that the best bias is minus infinity"
+        return f"{listed(missing, 1)} has no sample, so that the best bias is minus infinity"
     if all(over_rows(logits, lambda rows, place: bool((module(rows).argmax(dim=1) == target[place]).all()))):
         return "every sample can be made right, so that the best scales are infinite"
     return ""
@@ -93,8 +93,7 @@ def _moments(logits: Tensor) -> tuple[NDArray[Any], NDArray[Any]]:
     """Mean and standard deviation of each column; 1 where it is constant."""
     mean = torch.stack(over_rows(logits, lambda rows, _: rows.sum(dim=0))).sum(dim=0) / len(logits)
     squares = over_rows(logits, lambda rows, _: (rows - mean).square().sum(dim=0))
-    variance = torch.stack(squares).sum(dim=0) / len(logits)
-    spread = variance.sqrt()
+    spread = (torch.stack(squares).sum(dim=0) / len(logits)).sqrt()
     return mean.numpy(), torch.where(spread > 0, spread, 1.0).numpy()
 
 
@@ -107,9 +106,7 @@ def _nll_and_slopes(logits: Tensor, target: Tensor, scale: Tensor, bias: Tensor)
         log_probs -= log_probs.logsumexp(dim=1, keepdim=True)
         nll = -log_probs.gather(1, index).sum()
         residual = log_probs.exp_().scatter_add_(1, index, -torch.ones_like(index, dtype=torch.float64))
-        by_bias = residual.sum(dim=0)
-        return nll, residual.mul_(rows).sum(dim=0), by_bias
+        return nll, residual.sum(dim=0), residual.mul_(rows).sum(dim=0)
 
-    columns = zip(*over_rows(logits, part), strict=True)
-    nll, by_scale, by_bias = (torch.stack(column).sum(dim=0) / len(logits) for column in columns)
+    nll, by_bias, by_scale = (torch.stack(column).sum(dim=0) / len(logits) for column in zip(*over_rows(logits, part), strict=True))
     return nll.item(), by_scale.numpy(), by_bias.numpy()

@@ -6,7 +6,6 @@ import tyro
 
 from rankmixup.cli.options import Json, Metrics, OptionalPath, Sources
 from rankmixup.cli.output import answer
-from rankmixup.cli.parsing import parse
 from rankmixup.cli.sources import open_source
 from rankmixup.errors import one_line, require
 
@@ -28,9 +27,8 @@ class Compare(Metrics):
     json: Json = False
 
 
-def run(argv: list[str]) -> int:
-    """Parse and run."""
-    options = parse(Compare, argv, prog="rankmixup compare")
+def run(options: Compare) -> None:
+    """Run the command."""
     options.check(*options.sources, options.baseline)
     paths = list(options.sources)
     if options.baseline is not None and options.baseline not in paths:
@@ -53,4 +51,3 @@ def run(argv: list[str]) -> int:
         seed=options.seed,
     )
     answer(options.json, comparison.to_dict, lambda: comparison_table(comparison))
-    return 0

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import tyro
 
+from rankmixup.cli.options import Json
 from rankmixup.cli.output import answer, console, make_folder, print_warnings
-from rankmixup.cli.parsing import parse
 from rankmixup.errors import one_line, require_whole
 from rankmixup.hardware import Hardware
 
@@ -24,17 +24,14 @@ class Demo:
     """Folder for the figures and report.html."""
     workers: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one for each core)")] = None
     """Number of runs to train at the same time."""
-    json: bool = False
-    """Print the results as JSON on standard output, and nothing else there."""
+    json: Json = False
 
 
-def run(argv: list[str]) -> int:
-    """Parse and run."""
-    options = parse(Demo, argv, prog="rankmixup demo")
+def run(options: Demo) -> None:
+    """Run the command."""
     require_whole("seeds", options.seeds, least=1)
     if options.workers is not None:
         require_whole("workers", options.workers, least=1)
-
     make_folder("output", options.output)
 
     from rich.console import Group
@@ -70,4 +67,3 @@ def run(argv: list[str]) -> int:
     if not options.json:
         console().print("Figures: " + one_line(", ".join(figures)), soft_wrap=True)
         console().print(f"Report of the first seed of each method: {one_line(str(page))}", soft_wrap=True)
-    return 0

@@ -8,7 +8,6 @@ import tyro
 
 from rankmixup.cli.options import Calibration, Json, OODOptions, OptionalPath
 from rankmixup.cli.output import answer, print_warnings, require_writable
-from rankmixup.cli.parsing import parse
 from rankmixup.cli.sources import open_source, read_ood
 
 
@@ -40,9 +39,8 @@ class Evaluate(Calibration, OODOptions):
     json: Json = False
 
 
-def run(argv: list[str]) -> int:
-    """Parse and run."""
-    options = parse(Evaluate, argv, prog="rankmixup evaluate")
+def run(options: Evaluate) -> int:
+    """Run the command."""
     options.check(options.source, options.calibrate_on, *options.ood)
     require_writable(options.html, options.latex, options.csv)
 

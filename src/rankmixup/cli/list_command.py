@@ -9,7 +9,6 @@ import tyro
 
 from rankmixup.cli.options import Json
 from rankmixup.cli.output import answer
-from rankmixup.cli.parsing import parse
 
 _REGISTRIES = {
     "methods": ("methods", "Method.registry"),
@@ -32,10 +31,8 @@ class List:
     json: Json = False
 
 
-def run(argv: list[str]) -> int:
-    """Parse and run."""
-    options = parse(List, argv, prog="rankmixup list")
-
+def run(options: List) -> None:
+    """Run the command."""
     from rankmixup.reports.tables import listing
 
     package, attribute = _REGISTRIES[options.kind]
@@ -47,4 +44,3 @@ def run(argv: list[str]) -> int:
         lambda: {options.kind: [{"name": name, "summary": summary} for name, summary in found.items()]},
         lambda: listing(options.kind, found),
     )
-    return 0

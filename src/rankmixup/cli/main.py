@@ -4,15 +4,16 @@ Nothing here imports torch; each sub-command imports what it needs when it runs.
 """
 
 import importlib
+import io
 import math
 import os
 import sys
 from collections.abc import Sequence
 
 from rankmixup import __version__
-from rankmixup.cli.output import escape_names, is_out_of_memory, print_error, status_of
-from rankmixup.cli.parsing import take_flag
-from rankmixup.errors import Interrupted, RankMixupError, require, unknown_name
+from rankmixup.cli.output import print_error, status_of
+from rankmixup.cli.parsing import parse, take_flag
+from rankmixup.errors import require, unknown_name
 
 COMMANDS = {
     "demo": "train four methods on built-in data and compare their calibration",
@@ -26,36 +27,45 @@ COMMANDS = {
     "sweep": "train every combination of some settings and rank them on validation data: rankmixup sweep METHOD [options]",
     "list": "list methods, mixers, models, data, metrics, calibrators or experiments",
 }
-"""Each command with its summary; a command is a module NAME_command of this package with a function `run(argv) -> int`."""
+"""Each command with its summary; a command is a module NAME_command of this package with a function `run`.
+
+`run(options: Dataclass)` gets the options parsed into that dataclass, `run(argv)` the arguments; it returns the exit status or None for 0.
+"""
+_LINES = "\n".join(f"  {name:<10} {summary}" for name, summary in COMMANDS.items())
+_HELP = f"""usage: rankmixup COMMAND [options]
+
+Train classifiers whose confidence can be trusted, and prove it.
+
+commands:
+{_LINES}
+
+rankmixup COMMAND --help shows its options; --version prints the version. Every command also takes:
+
+  --debug        show the full traceback of an error
+  --max-gib N    read files that unpack to at most N GiB (default: 1 GiB, or 20 times the size of the file if that is more)
+  --plugin FILE  run a Python file that registers methods, mixers, models, data sets, metrics or calibrators; may be repeated"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status: 0 done, 1 the work failed, 2 the request was wrong, 128 + N stopped by signal N."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
-    arguments = [argument for argument in arguments if argument != "--debug"]
-    escape_names()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # By default standard output refuses file names that are not UTF-8.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        return _dispatch(_with_settings(arguments))
-    except Interrupted as stopped:
-        print(stopped, file=sys.stderr)
-        return stopped.exit_status
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+        return _dispatch(_with_settings([argument for argument in arguments if argument != "--debug"]))
+    except KeyboardInterrupt as stopped:
+        print(str(stopped) or "interrupted", file=sys.stderr)
+        return getattr(stopped, "exit_status", 130)
     except BrokenPipeError:
         return 1
-    # Besides the library's own errors, these are what files and machines can do to any program; all others are bugs.
-    except (RankMixupError, OSError, MemoryError, RecursionError, UnicodeError) as error:
-        if debug:
+    except Exception as error:
+        status = status_of(error)
+        if debug or status is None:
             raise
         print_error(error)
-        return error.exit_status if isinstance(error, RankMixupError) else status_of(error)
-    except RuntimeError as error:
-        if debug or not is_out_of_memory(error):
-            raise
-        print_error(error)
-        return 1
+        return status
 
 
 def _with_settings(arguments: list[str]) -> list[str]:
@@ -83,33 +93,12 @@ def _with_settings(arguments: list[str]) -> list[str]:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(_help())
+    name, *rest = arguments or ["--help"]
+    if name in ("-h", "--help", "--version"):
+        print(__version__ if name == "--version" else _HELP)
         return 0
-    if arguments[0] == "--version":
-        print(__version__)
-        return 0
-    name, *rest = arguments
     if name not in COMMANDS:
         raise unknown_name("command", name, COMMANDS)
-    return importlib.import_module(f"rankmixup.cli.{name}_command").run(rest)
-
-
-def _help() -> str:
-    lines = [f"  {name:<10} {summary}" for name, summary in COMMANDS.items()]
-    return "\n".join(
-        [
-            "usage: rankmixup COMMAND [options]",
-            "",
-            "Train classifiers whose confidence can be trusted, and prove it.",
-            "",
-            "commands:",
-            *lines,
-            "",
-            "rankmixup COMMAND --help shows its options; --version prints the version. Every command also takes:",
-            "",
-            "  --debug        show the full traceback of an error",
-            "  --max-gib N    read files that unpack to at most N GiB (default: 1 GiB, or 20 times the size of the file if that is more)",
-            "  --plugin FILE  run a Python file that registers methods, mixers, models, data sets, metrics or calibrators; may be repeated",
-        ]
-    )
+    run = importlib.import_module(f"rankmixup.cli.{name}_command").run
+    dataclass = run.__annotations__.get("options")
+    return run(parse(dataclass, rest, prog=f"rankmixup {name}") if dataclass else rest) or 0

@@ -7,7 +7,6 @@ import tyro
 
 from rankmixup.cli.options import Json, OODOptions
 from rankmixup.cli.output import answer
-from rankmixup.cli.parsing import parse
 from rankmixup.cli.sources import open_source, read_ood
 from rankmixup.errors import require
 
@@ -26,9 +25,8 @@ class Ood(OODOptions):
     json: Json = False
 
 
-def run(argv: list[str]) -> int:
-    """Parse and run."""
-    options = parse(Ood, argv, prog="rankmixup ood")
+def run(options: Ood) -> None:
+    """Run the command."""
     options.check(options.source, *options.ood)
     require(len(options.ood) >= 1, "--ood must name at least one data set or file of scores, got none")
 
@@ -42,4 +40,3 @@ def run(argv: list[str]) -> int:
     found = detect_all(test, ood, options.score, replicates=options.replicates, seed=options.seed, shared_classes=shared)
     head = {"schema": 1, "source": source.name, "n": len(test), "num_classes": test.scores.shape[1]}
     answer(options.json, lambda: {**head, "ood": plain(found)}, lambda: ood_table(found))
-    return 0

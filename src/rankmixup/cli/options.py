@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from rankmixup.errors import InvalidInput, require, require_whole
+from rankmixup.hardware import Hardware
 
 if TYPE_CHECKING:
     from rankmixup.evaluation import Scores
+    from rankmixup.training import Workplace
 
 Json = Annotated[bool, tyro.conf.arg(help="Print one JSON object on standard output, and nothing else there.")]
 Sources = Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...", help_behavior_hint="(required)")]
@@ -20,6 +22,29 @@ Kind = Annotated[
 ]
 Column = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(default: label, target, y_true, ...)")]
 Columns = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="(default: from their names)")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """Options of commands that train: where runs and data sets are, and how a run is saved and logged."""
+
+    runs: Path = Path("runs")
+    """Folder for the runs; finished runs are not trained again, interrupted runs continue."""
+    data_root: Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: RANKMIXUP_DATA, or data)")] = None
+    """Folder that contains the data sets."""
+    download: bool = False
+    """Download data sets that are missing, if their licence allows it."""
+    checkpoint_every: Annotated[str, tyro.conf.arg(metavar="Nsteps|Nmin")] = "1min"
+    """How often a run is saved, such as 200steps or 5min; an interruption loses at most this much training."""
+    log: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = ()
+    """Log each run to these as well, besides its own log.jsonl and metrics.csv; nothing is sent to another machine."""
+    json: Json = False
+
+    def workplace(self, hardware: Hardware) -> "Workplace":
+        """The same for the functions that train."""
+        from rankmixup.training import Workplace
+
+        return Workplace(self.runs, self.data_root, self.download, hardware, self.checkpoint_every, self.log)
 
 
 @dataclass(kw_only=True)

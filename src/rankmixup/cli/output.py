@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankmixup.errors import InvalidInput, one_line, require
+from rankmixup.errors import InvalidInput, RankMixupError, one_line, require
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -47,19 +47,12 @@ def print_warnings() -> Iterator[None]:
         print(f"warning: {one_line(message)}", file=sys.stderr)
 
 
-def escape_names() -> None:
-    """Print file names that are not UTF-8 with escapes; by default standard output refuses them."""
-    reconfigure = getattr(sys.stdout, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="backslashreplace")
-
-
-def print_error(error: BaseException) -> None:
+def print_error(error: Exception) -> None:
     """Print one sentence on standard error."""
     text = str(error) or type(error).__name__
     if isinstance(error, OSError) and error.filename is not None:
         text = f"{os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename} cannot be used ({error.strerror})"
-    elif is_out_of_memory(error):
+    elif _is_out_of_memory(error):
         text = f"out of memory ({error})" if str(error) else "out of memory"
     elif isinstance(error, RecursionError):
         text = f"the input is nested too deeply ({error})"
@@ -69,14 +62,18 @@ def print_error(error: BaseException) -> None:
     print(f"error: {text}", file=sys.stderr)
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out; on a CPU, torch raises a plain RuntimeError for that."""
+def status_of(error: Exception) -> int | None:
+    """Exit status of an error of this library, of files or of the machine; None for any other, which is a bug."""
+    if isinstance(error, RankMixupError):
+        return error.exit_status
+    if isinstance(error, OSError):
+        return 2 if error.errno in _WRONG_PATHS else 1
+    return 1 if isinstance(error, (RecursionError, UnicodeError)) or _is_out_of_memory(error) else None
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    # On a CPU, torch raises a plain RuntimeError.
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
-
-
-def status_of(error: BaseException) -> int:
-    """2 if the request named a path that cannot be used, 1 if the work failed."""
-    return 2 if isinstance(error, OSError) and error.errno in _WRONG_PATHS else 1
 
 
 def require_writable(*paths: Path | None) -> None:

@@ -8,7 +8,6 @@ import tyro
 
 from rankmixup.cli.options import Calibration, Sources
 from rankmixup.cli.output import console, print_warnings, require_writable
-from rankmixup.cli.parsing import parse
 from rankmixup.cli.sources import open_source
 from rankmixup.errors import one_line, require
 
@@ -25,9 +24,8 @@ class Report(Calibration):
     """Files of held-out scores to calibrate on, one for each source in the same order; by default a run's own validation scores."""
 
 
-def run(argv: list[str]) -> int:
-    """Parse and run."""
-    options = parse(Report, argv, prog="rankmixup report")
+def run(options: Report) -> None:
+    """Run the command."""
     options.check(*options.sources, *options.calibrate_on)
     count = len(options.sources)
     require(count >= 1, "report must be given at least one run or file, got none")
@@ -43,4 +41,3 @@ def run(argv: list[str]) -> int:
         evaluations = [source.evaluate(options) for source in sources]
     write_page(options.output, evaluations, [source.stored for source in sources])
     console().print(f"Report: {one_line(str(options.output))}", soft_wrap=True)
-    return 0

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from rankmixup.cli.output import answer, console, make_folder
-from rankmixup.cli.parsing import parse
 from rankmixup.cli.work import WorkOptions, print_estimate, raise_failures
 from rankmixup.errors import require, require_whole, unknown_name
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from rankmixup.paper import Experiment
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Reproduce(WorkOptions):
     """Reproduce the paper's tables and figures: train the runs that are missing and compare the results with the published numbers.
 
@@ -39,9 +38,8 @@ class Reproduce(WorkOptions):
     """Write the scorecard as JSON, CSV, Markdown, LaTeX and HTML, and the figures, to this folder."""
 
 
-def run(argv: list[str]) -> int:
-    """Parse and run."""
-    options = parse(Reproduce, argv, prog="rankmixup reproduce")
+def run(options: Reproduce) -> None:
+    """Run the command."""
     options.check()
     if options.seeds is not None:
         require_whole("seeds", options.seeds, least=1)
@@ -63,7 +61,7 @@ def run(argv: list[str]) -> int:
             for each in chosen:
                 console().print(f"{each.key}, {each.title}. In the paper: {each.expect}", markup=False, highlight=False, soft_wrap=True)
         print_estimate(tasks, options, "gpu" if scale.key == "paper" else "core", head)
-        return 0
+        return
     if options.write is not None:
         make_folder("write", options.write)
     failed = []
@@ -77,7 +75,6 @@ def run(argv: list[str]) -> int:
     failures = {event.task.run.id: event.reason for event in failed}
     answer(options.json, lambda: {**head, "failed": failures, "scorecard": card.to_dict()}, lambda: scorecard_view(card))
     raise_failures(failed, len(tasks))
-    return 0
 
 
 def _chosen(options: Reproduce) -> "list[Experiment]":

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from rankmixup.cli.options import Json
 from rankmixup.cli.output import answer
-from rankmixup.cli.parsing import parse
 
 
 @dataclass
@@ -17,13 +16,10 @@ class Runs:
     json: Json = False
 
 
-def run(argv: list[str]) -> int:
-    """Parse and run."""
-    options = parse(Runs, argv, prog="rankmixup runs")
-
+def run(options: Runs) -> None:
+    """Run the command."""
     from rankmixup.reports.tables import runs_table
     from rankmixup.runs.listing import list_runs
 
     listed = list_runs(options.runs)
     answer(options.json, listed.to_dict, lambda: runs_table(listed))
-    return 0

@@ -21,7 +21,7 @@ METHOD is followed by options of `rankmixup train METHOD`; options with several 
 the same for all runs. Each run uses one device. Only the best combination is evaluated on test samples."""
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Sweep(WorkOptions):
     """Options besides those of `rankmixup train`."""
 

@@ -8,12 +8,14 @@ with the recipe of the data set as defaults.
 import dataclasses
 import inspect
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from rankmixup.cli.options import Training
 from rankmixup.cli.output import console
 from rankmixup.cli.parsing import parse, take_flag
 from rankmixup.errors import InvalidInput, one_line, require
@@ -25,13 +27,8 @@ if TYPE_CHECKING:
     from rankmixup.runs import Optimisation, Run
 
 
-DataRoot = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: RANKMIXUP_DATA, or data)")]
-CheckpointEvery = Annotated[str, tyro.conf.arg(metavar="Nsteps|Nmin")]
-Log = tuple[Literal["tensorboard", "wandb", "mlflow"], ...]
-
-
-@dataclass(frozen=True)
-class Options:
+@dataclass(frozen=True, kw_only=True)
+class Options(Training):
     """Options of every method."""
 
     model: str = "resnet8"
@@ -40,25 +37,12 @@ class Options:
     """Seed of every random stream of the run."""
     selection: Literal["accuracy", "nll", "last"] = "accuracy"
     """Which epoch is kept: best validation accuracy (the paper), lowest validation NLL, or the last."""
-    runs: Path = Path("runs")
-    """Where runs are kept."""
-    data_root: DataRoot = None
-    """Folder of the data sets that live on disk."""
-    download: bool = False
-    """Fetch a data set that is not there, if it may be fetched."""
-    checkpoint_every: CheckpointEvery = "1min"
-    """How much training an interruption may cost, such as 200steps or 5min."""
-    log: Log = ()
-    """Where to log to beside the run's own log.jsonl and metrics.csv; nothing leaves the machine."""
     hardware: Annotated[Hardware, tyro.conf.arg(name="")] = Hardware()
     """What it is trained on."""
     show: bool = False
     """Show the run and where each of its values comes from, and train nothing."""
-    json: bool = False
-    """Print the result as one JSON object on standard output, and nothing else there."""
 
 
-_ALIASES = {"--imbalance": "--data.imbalance"}
 _DESCRIPTION = """Train a network with a method.
 
 METHOD is a name from `rankmixup list methods`; `rankmixup train METHOD --help` shows its own options too, and those of the
@@ -84,10 +68,9 @@ def run(argv: list[str]) -> int:
 
     from rankmixup.evaluation import evaluate_scores
     from rankmixup.reports.tables import evaluation_table
-    from rankmixup.training import ProgressWatcher, Workplace, is_first_process, train_at
+    from rankmixup.training import ProgressWatcher, is_first_process, train_at
 
-    where = (options.runs, options.data_root, options.download)
-    stored = train_at(Workplace(*where, options.hardware, options.checkpoint_every, options.log), the_run, ProgressWatcher())
+    stored = train_at(options.workplace(options.hardware), the_run, ProgressWatcher())
     if not is_first_process():
         return 0
     if options.json:
@@ -106,13 +89,11 @@ def _resumed(argv: list[str]) -> tuple["Run", Options]:
     from rankmixup.data import parse_source
     from rankmixup.runs import StoredRun
 
-    path, rest = _take(argv, "--resume")
-    assert path is not None
-    stored = StoredRun.open(Path(path))
+    paths, rest = take_flag(argv, "--resume")
+    stored = StoredRun.open(Path(paths[-1]))
     run = stored.run
     require(stored.path.name == run.id, f"{stored.path} must be named {run.id}, the id of the run that its run.json describes")
-    mixer_name, rest = _take(rest, "--mixer")
-    data_name, rest = _take(rest, "--data")
+    mixer_name, data_name, rest = _take_names(rest)
     options = Options(model=run.model, seed=run.seed, selection=run.selection, runs=stored.path.parent)
     data = run.data if data_name is None else parse_source(data_name)
     asked, options = _parse(_with_mixer(run.method, mixer_name), data, run.optimisation, rest, options)
@@ -129,8 +110,7 @@ def requested_run(argv: list[str]) -> tuple["Run", Options]:
 
     key, *rest = argv
     require(not key.startswith("-"), f"METHOD must come first, as in 'rankmixup train rankmixup-mndcg {key} ...', got {key!r}")
-    mixer_name, rest = _take(rest, "--mixer")
-    data_name, rest = _take(rest, "--data")
+    mixer_name, data_name, rest = _take_names(rest)
 
     def parsed(data: "DataSource") -> tuple["Run", Options]:
         recipe = recipe_for(data)
@@ -161,7 +141,7 @@ def _parse(
     ]
     summary = inspect.getdoc(method) or ""
     command = dataclasses.make_dataclass("Train", fields)
-    flags = [_renamed(argument) for argument in argv]
+    flags = [re.sub("^--imbalance(?==|$)", "--data.imbalance", argument) for argument in argv]
     parts |= vars(parse(command, flags, prog=f"rankmixup train {method.name}", description=f"{summary}\n\n{_DESCRIPTION}"))
     options = parts["options"]
     return Run(parts["method"], parts["data"], options.model, parts["optimisation"], options.seed, options.selection), options
@@ -171,9 +151,10 @@ def _show(run: "Run", argv: list[str], as_json: bool) -> None:
     from rankmixup.config import flatten
     from rankmixup.runs import sources
 
-    flags = {_renamed(argument).partition("=")[0].replace("_", "-") for argument in argv}
-    given = [path for path in flatten(run.to_dict()) if not flags.isdisjoint(_flags(path))]
-    found = sources(run, given)
+    flags = {argument.partition("=")[0].replace("_", "-").replace("--no-", "--").replace(".no-", ".") for argument in argv}
+    short = {"method.mixer.name": "mixer", "data.name": "data", "data.imbalance": "imbalance"}
+    names = {path: path.removeprefix("method.").removeprefix("optimisation.").replace("_", "-") for path in flatten(run.to_dict())}
+    found = sources(run, [path for path, name in names.items() if flags & {f"--{name}", f"--{short.get(path, name)}"}])
     if as_json:
         print(json.dumps({"id": run.id, "run": run.to_dict(), "sources": found}, allow_nan=False))
         return
@@ -181,19 +162,6 @@ def _show(run: "Run", argv: list[str], as_json: bool) -> None:
     from rankmixup.reports.recipes import run_table
 
     console().print(run_table(run, found))
-
-
-def _flags(path: str) -> set[str]:
-    """Flags that set a field of a run."""
-    names = {"method.mixer.name": "mixer", "data.name": "data"}
-    flag = names.get(path) or path.removeprefix("method.").removeprefix("optimisation.").replace("_", "-")
-    group, dot, name = flag.rpartition(".")
-    return {f"--{flag}", f"--{group}{dot}no-{name}"}
-
-
-def _renamed(argument: str) -> str:
-    flag, separator, value = argument.partition("=")
-    return _ALIASES.get(flag, flag) + separator + value
 
 
 def _with_mixer(method: "Method", name: str | None) -> "Method":
@@ -214,7 +182,8 @@ def _with_mixer(method: "Method", name: str | None) -> "Method":
     return dataclasses.replace(method, mixer=mixer)  # type: ignore[call-arg]
 
 
-def _take(argv: list[str], flag: str) -> tuple[str | None, list[str]]:
-    """The last value of a flag, None if it is not given, and the arguments without it."""
-    values, rest = take_flag(argv, flag)
-    return values[-1] if values else None, rest
+def _take_names(argv: list[str]) -> tuple[str | None, str | None, list[str]]:
+    """The last --mixer, the last --data, None if they are not given, and the arguments without them."""
+    mixers, rest = take_flag(argv, "--mixer")
+    data, rest = take_flag(rest, "--data")
+    return mixers[-1] if mixers else None, data[-1] if data else None, rest

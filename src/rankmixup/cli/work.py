@@ -4,12 +4,10 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rankmixup.cli.options import Json
+from rankmixup.cli.options import Training
 from rankmixup.cli.output import answer, console
-from rankmixup.cli.train_command import CheckpointEvery, DataRoot, Log
 from rankmixup.errors import WorkFailed, require, require_whole
 from rankmixup.hardware import Accelerator, Hardware
 
@@ -18,8 +16,8 @@ if TYPE_CHECKING:
     from rankmixup.experiments.estimate import Device
 
 
-@dataclass(kw_only=True)
-class WorkOptions:
+@dataclass(frozen=True, kw_only=True)
+class WorkOptions(Training):
     """Where and on which devices runs are trained."""
 
     on: Literal["local", "ray"] = "local"
@@ -28,23 +26,12 @@ class WorkOptions:
     """Address of the Ray cluster; without it, Ray is started on this machine."""
     workers: int = 0
     """Number of processes on this machine; 0 means one for each GPU or else for each core."""
-    runs: Path = Path("runs")
-    """Folder for the runs; finished runs are not trained again, interrupted runs continue."""
-    data_root: DataRoot = None
-    """Folder that contains the data sets."""
-    download: bool = False
-    """Download data sets that are missing, if their licence allows it."""
     accelerator: Accelerator = "auto"
     """Kind of device."""
-    checkpoint_every: CheckpointEvery = "1min"
-    """How often a run is saved, such as 200steps or 5min; an interruption loses at most this much training."""
     compile: bool = False
     """Compile the networks (torch.compile)."""
-    log: Log = ()
-    """Log each run to these as well, besides its own log.jsonl and metrics.csv; nothing is sent to another machine."""
     dry_run: bool = False
     """Print how many runs there are, how many are finished and the estimated cost of the others, and train nothing."""
-    json: Json = False
 
     def check(self) -> None:
         """Refuse invalid options before any work."""
@@ -54,11 +41,10 @@ class WorkOptions:
 
     def train_tasks(self, tasks: "Sequence[Task]", grids: "Sequence[Grid]" = ()) -> "list[Event]":
         """Train the runs that are missing and show the progress; returns the failures."""
-        from rankmixup.experiments import Workplace, carry_out
+        from rankmixup.experiments import carry_out
         from rankmixup.reports.live import follow
 
-        hardware = Hardware(self.accelerator, compile=self.compile)
-        place = Workplace(self.runs, self.data_root, self.download, hardware, self.checkpoint_every, self.log)
+        place = self.workplace(Hardware(self.accelerator, compile=self.compile))
         events = carry_out(tasks, place, on=self.on, workers=self.workers or None, address=self.address or None)
         return follow(events, console(stderr=True), self.runs, len(tasks), grids)
 

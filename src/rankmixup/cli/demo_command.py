@@ -47,11 +47,9 @@ def run(options: Demo) -> None:
     todo = [run for runs in planned.values() for run in runs]
     log = console(stderr=True)
     log.print(f"Training {len(todo)} small networks; this takes two to three minutes on two cores ...")
-    place = Workplace(options.runs, hardware=Hardware("cpu"))
-    events = carry_out([Task(run) for run in todo], place, workers=options.workers)
+    events = carry_out([Task(run) for run in todo], Workplace(options.runs, hardware=Hardware("cpu")), workers=options.workers)
     raise_failures(follow(events, log, options.runs, len(todo)), len(todo))
-    finished = {run: StoredRun.locate(options.runs, run) for run in todo}
-    results = {DEMO_METHODS[key]: [finished[run] for run in runs] for key, runs in planned.items()}
+    results = {DEMO_METHODS[key]: [StoredRun.locate(options.runs, run) for run in runs] for key, runs in planned.items()}
     figures = [str(path) for path in demo_figures(results, options.output)]
     with print_warnings():
         evaluations = demo_evaluations(results)

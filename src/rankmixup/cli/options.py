@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from rankmixup.errors import InvalidInput, require, require_whole
+from rankmixup.errors import require, require_whole
 from rankmixup.hardware import Hardware
 
 if TYPE_CHECKING:
@@ -75,11 +75,7 @@ class Sampling:
         from rankmixup.evaluation import Scores
 
         label_column, columns = (self.label_column, self.columns) if _is_csv(path) else (None, ())
-        try:
-            return Scores.read(path, self.from_, labelled=labelled, label_column=label_column, columns=columns)
-        except InvalidInput as error:
-            # The argument has another name here.
-            raise InvalidInput(str(error).replace("kind must", "--from must")) from None
+        return Scores.read(path, self.from_, labelled=labelled, label_column=label_column, columns=columns)
 
 
 @dataclass(kw_only=True)

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import re
 from collections.abc import Sequence
 from typing import TypeVar
@@ -23,10 +24,10 @@ def parse(command: type[T], argv: Sequence[str], *, prog: str, description: str 
         if not stop.code:
             raise
         # tyro takes every ValueError for its own; those of the dataclasses say all there is to say.
-        own = _invalid_input(stop)
-        if own is not None:
-            raise own from None
-        raise InvalidInput(f"{_sentence(printed.getvalue())}; see '{prog} --help'") from None
+        own: BaseException | None = stop
+        while own is not None and not isinstance(own, InvalidInput):
+            own = own.__cause__ or own.__context__
+        raise own or InvalidInput(f"{_sentence(printed.getvalue())}; see '{prog} --help'") from None
 
 
 def take_flag(argv: Sequence[str], flag: str) -> tuple[list[str], list[str]]:
@@ -48,21 +49,12 @@ def take_flag(argv: Sequence[str], flag: str) -> tuple[list[str], list[str]]:
     return values, rest
 
 
-def _invalid_input(error: BaseException | None) -> InvalidInput | None:
-    """The error of ours among those during whose handling `error` was raised."""
-    while error is not None and not isinstance(error, InvalidInput):
-        error = error.__cause__ or error.__context__
-    return error
-
-
 def _sentence(box: str) -> str:
     """What tyro's frame says: the lines between its title and its first rule."""
     lines = [re.sub(r"[│╭╮╰╯]", " ", line).strip() for line in box.splitlines()]
-    said: list[str] = []
-    for line in [line for line in lines if line][1:]:
-        if set(line) <= set("-─"):
-            if said:
-                break
-            continue
-        said.append(line)
-    return " ".join(said).rstrip(".")
+    below = itertools.dropwhile(_is_rule, [line for line in lines if line][1:])
+    return " ".join(itertools.takewhile(lambda line: not _is_rule(line), below)).rstrip(".")
+
+
+def _is_rule(line: str) -> bool:
+    return set(line) <= set("-─")

@@ -66,8 +66,11 @@ def run(options: Reproduce) -> None:
         make_folder("write", options.write)
     failed = []
     if options.train:
-        if scale.key == "paper":
-            _require_gpu(options)
+        import torch
+
+        possible = scale.key != "paper" or options.on == "ray" or options.accelerator == "cpu" or torch.cuda.is_available()
+        hint = "--accelerator cpu trains anyway, --dry-run estimates the cost"
+        require(possible, f"scale must be cpu or quick on a machine without a GPU, got paper; {hint}")
         failed = options.train_tasks(tasks, [experiment.grid(cells) for experiment, cells in parts])
     card = scorecard(chosen, scale, options.runs, options.seeds)
     if options.write is not None:
@@ -85,17 +88,5 @@ def _chosen(options: Reproduce) -> "list[Experiment]":
     for name in names:
         if name not in EXPERIMENTS:
             raise unknown_name("experiment", name, ["all", *EXPERIMENTS])
-    return [EXPERIMENTS[name].part(_keys(options.rows), _keys(options.columns)) for name in names]
-
-
-def _keys(text: str) -> list[str]:
-    return [key.strip() for key in text.split(",") if key.strip()]
-
-
-def _require_gpu(options: Reproduce) -> None:
-    import torch
-
-    require(
-        options.on == "ray" or options.accelerator == "cpu" or torch.cuda.is_available(),
-        "scale must be cpu or quick on a machine without a GPU, got paper; --accelerator cpu trains anyway, --dry-run estimates the cost",
-    )
+    rows, columns = ([key.strip() for key in text.split(",") if key.strip()] for text in (options.rows, options.columns))
+    return [EXPERIMENTS[name].part(rows, columns) for name in names]

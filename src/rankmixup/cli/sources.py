@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from rankmixup.cli.options import Calibration, OODOptions, Sampling
 from rankmixup.errors import InvalidInput, one_line, require
@@ -23,28 +23,14 @@ class Source:
     fitted_on: str = ""
     stored: "StoredRun | None" = None
 
-    @property
-    def protocol(self) -> Literal["paper", "release"]:
-        """`paper` if a run's epoch and temperature were chosen on validation samples, `release` if on test samples."""
-        return self.stored.run.data.protocol if self.stored is not None else "paper"
-
     def evaluate(self, options: Calibration, **ood: Any) -> "Evaluation":
         """All metrics, before and after calibration; `ood` is passed on to `evaluate_scores`."""
         from rankmixup.evaluation import evaluate_scores
 
-        return evaluate_scores(
-            self.test,
-            self.held_out,
-            source=self.name,
-            fitted_on=self.fitted_on,
-            protocol=self.protocol,
-            calibrate_with=options.calibrate_with,
-            objective=options.objective,
-            num_bins=options.num_bins,
-            replicates=options.replicates,
-            seed=options.seed,
-            **ood,
-        )
+        settings = {name: getattr(options, name) for name in ("calibrate_with", "objective", "num_bins", "replicates", "seed")}
+        protocol = self.stored.run.data.protocol if self.stored is not None else "paper"
+        names: dict[str, Any] = {"source": self.name, "fitted_on": self.fitted_on, "protocol": protocol}
+        return evaluate_scores(self.test, self.held_out, **names, **settings, **ood)
 
 
 def open_source(path: Path, options: Sampling, calibrate_on: Path | None = None) -> Source:

@@ -9,7 +9,7 @@ from rankmixup.cli.output import answer
 from rankmixup.cli.parsing import parse
 from rankmixup.cli.train_command import Options, requested_run
 from rankmixup.cli.work import WorkOptions, print_estimate, raise_failures
-from rankmixup.errors import require, require_whole
+from rankmixup.errors import InvalidInput, require, require_whole
 
 if TYPE_CHECKING:
     from rankmixup.runs import Run
@@ -31,7 +31,7 @@ class Sweep(WorkOptions):
     """Rank by the mean of this metric over the seeds, on validation data: a name from `rankmixup list metrics`."""
 
 
-def run(argv: list[str]) -> int:
+def run(argv: list[str]) -> None:
     """Parse and run."""
     if not argv or argv[0] in ("-h", "--help"):
         parse(Sweep, ["--help"], prog="rankmixup sweep METHOD", description=_DESCRIPTION)
@@ -58,7 +58,7 @@ def run(argv: list[str]) -> int:
 
         gpu = options.accelerator in ("auto", "cuda") and torch.cuda.is_available()
         print_estimate(tasks, options, "gpu" if gpu else "core", {"method": method, "settings": list(planned)})
-        return 0
+        return
 
     failed = options.train_tasks(tasks)
     lost = {event.task.run for event in failed}
@@ -66,7 +66,6 @@ def run(argv: list[str]) -> int:
     if options.json or ranking.val:
         answer(options.json, lambda: {"method": method, "metric": options.metric, **ranking.to_dict()}, lambda: sweep_table(ranking))
     raise_failures(failed, len(tasks))
-    return 0
 
 
 def _divided(argv: list[str]) -> tuple[list[str], dict[str, list[str]]]:
@@ -83,8 +82,8 @@ def _divided(argv: list[str]) -> tuple[list[str], dict[str, list[str]]]:
             require(flag not in grid, f"{flag} must be given once, followed by all its values, got it twice")
             current = grid[flag] = [value] if equals else []
         else:
-            require(current is not None, f"values must follow the option they are for, got {argument!r}")
-            assert current is not None
+            if current is None:
+                raise InvalidInput(f"values must follow the option they are for, got {argument!r}")
             current.append(argument)
     require("--seed" not in grid, "a sweep must be given --seeds N, got --seed")
     return own, grid

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from rankmixup.cli.options import Training
-from rankmixup.cli.output import console
+from rankmixup.cli.output import answer, console
 from rankmixup.cli.parsing import parse, take_flag
 from rankmixup.errors import InvalidInput, one_line, require
 from rankmixup.hardware import Hardware
@@ -53,7 +53,7 @@ mixers`, `rankmixup list data`; folder:PATH and npz:PATH for your own), whose fi
 finished one is not trained again."""
 
 
-def run(argv: list[str]) -> int:
+def run(argv: list[str]) -> None:
     """Parse and run."""
     require(len(argv) > 0, "METHOD must be given, a name from 'rankmixup list methods', got nothing")
     if argv[0] in ("-h", "--help"):
@@ -64,24 +64,20 @@ def run(argv: list[str]) -> int:
         the_run, options = requested_run(argv)
     if options.show:
         _show(the_run, argv[1:], options.json)
-        return 0
+        return
 
     from rankmixup.evaluation import evaluate_scores
     from rankmixup.reports.tables import evaluation_table
     from rankmixup.training import ProgressWatcher, is_first_process, train_at
 
     stored = train_at(options.workplace(options.hardware), the_run, ProgressWatcher())
-    if not is_first_process():
-        return 0
-    if options.json:
+    if is_first_process() and options.json:
         print(json.dumps(stored.result().content, allow_nan=False))
-    else:
-        out = console()
+    elif is_first_process():
         test, val = stored.scores("test"), stored.scores("val")
         title = f"{the_run.method.name} on {the_run.data.name}"
-        out.print(evaluation_table(evaluate_scores(test, val, source=title, fitted_on="val", protocol=the_run.data.protocol)))
-        out.print(f"Run: {one_line(str(stored.path))}", soft_wrap=True)
-    return 0
+        console().print(evaluation_table(evaluate_scores(test, val, source=title, fitted_on="val", protocol=the_run.data.protocol)))
+        console().print(f"Run: {one_line(str(stored.path))}", soft_wrap=True)
 
 
 def _resumed(argv: list[str]) -> tuple["Run", Options]:
@@ -96,7 +92,7 @@ def _resumed(argv: list[str]) -> tuple["Run", Options]:
     mixer_name, data_name, rest = _take_names(rest)
     options = Options(model=run.model, seed=run.seed, selection=run.selection, runs=stored.path.parent)
     data = run.data if data_name is None else parse_source(data_name)
-    asked, options = _parse(_with_mixer(run.method, mixer_name), data, run.optimisation, rest, options)
+    asked, options = _parse(_with_mixer(run.method, mixer_name), data, run.optimisation, options, rest)
     require(options.runs == stored.path.parent, f"runs must be left out with --resume, got {options.runs}")
     if asked != run:
         stored.refuse_changes(asked)
@@ -114,7 +110,7 @@ def requested_run(argv: list[str]) -> tuple["Run", Options]:
 
     def parsed(data: "DataSource") -> tuple["Run", Options]:
         recipe = recipe_for(data)
-        return _parse(_with_mixer(recipe.build_method(key), mixer_name), data, recipe.build_optimisation(), rest)
+        return _parse(_with_mixer(recipe.build_method(key), mixer_name), data, recipe.build_optimisation(), Options(), rest)
 
     data = parse_source(data_name or "digits")
     asked, options = parsed(data)
@@ -122,13 +118,7 @@ def requested_run(argv: list[str]) -> tuple["Run", Options]:
     return (asked, options) if recipe_for(asked.data) is recipe_for(data) else parsed(asked.data)
 
 
-def _parse(
-    method: "Method",
-    data: "DataSource",
-    optimisation: "Optimisation",
-    argv: list[str],
-    options: Options = Options(),  # noqa: B008 - frozen
-) -> tuple["Run", Options]:
+def _parse(method: "Method", data: "DataSource", optimisation: "Optimisation", options: Options, argv: list[str]) -> tuple["Run", Options]:
     """The run and the options from flags for every field of these classes, with these objects as defaults."""
     from rankmixup.runs import Run
 
@@ -139,29 +129,24 @@ def _parse(
         # Without fields there is nothing to parse, and tyro would offer an empty group.
         if dataclasses.fields(part)
     ]
-    summary = inspect.getdoc(method) or ""
+    description = f"{inspect.getdoc(method) or ''}\n\n{_DESCRIPTION}"
     command = dataclasses.make_dataclass("Train", fields)
     flags = [re.sub("^--imbalance(?==|$)", "--data.imbalance", argument) for argument in argv]
-    parts |= vars(parse(command, flags, prog=f"rankmixup train {method.name}", description=f"{summary}\n\n{_DESCRIPTION}"))
+    parts |= vars(parse(command, flags, prog=f"rankmixup train {method.name}", description=description))
     options = parts["options"]
     return Run(parts["method"], parts["data"], options.model, parts["optimisation"], options.seed, options.selection), options
 
 
 def _show(run: "Run", argv: list[str], as_json: bool) -> None:
     from rankmixup.config import flatten
+    from rankmixup.reports.recipes import run_table
     from rankmixup.runs import sources
 
     flags = {argument.partition("=")[0].replace("_", "-").replace("--no-", "--").replace(".no-", ".") for argument in argv}
     short = {"method.mixer.name": "mixer", "data.name": "data", "data.imbalance": "imbalance"}
     names = {path: path.removeprefix("method.").removeprefix("optimisation.").replace("_", "-") for path in flatten(run.to_dict())}
     found = sources(run, [path for path, name in names.items() if flags & {f"--{name}", f"--{short.get(path, name)}"}])
-    if as_json:
-        print(json.dumps({"id": run.id, "run": run.to_dict(), "sources": found}, allow_nan=False))
-        return
-
-    from rankmixup.reports.recipes import run_table
-
-    console().print(run_table(run, found))
+    answer(as_json, lambda: {"id": run.id, "run": run.to_dict(), "sources": found}, lambda: run_table(run, found))
 
 
 def _with_mixer(method: "Method", name: str | None) -> "Method":
@@ -173,10 +158,9 @@ def _with_mixer(method: "Method", name: str | None) -> "Method":
     current = getattr(method, "mixer", None)
     if current is None:
         raise InvalidInput(f"--mixer must go with a method that mixes, which {method.name!r} does not")
-    kind = Mixer.registry[name]
-    if kind is type(current):
+    if Mixer.registry[name] is type(current):
         return method
-    mixer = kind(lam_mode=current.lam_mode)
+    mixer = Mixer.registry[name](lam_mode=current.lam_mode)
     if isinstance(mixer, InputMixer) and isinstance(current, InputMixer):
         mixer = dataclasses.replace(mixer, forward=current.forward)
     return dataclasses.replace(method, mixer=mixer)  # type: ignore[call-arg]

@@ -52,7 +52,11 @@ class Condition:
         if key not in valid or not (of in ("", "calibrated") or of.startswith("ood.")):
             names = [f"{of}.{each}" for each in valid] if of.startswith("ood.") else [*valid, *(f"calibrated.{each}" for each in valid)]
             raise unknown_name("metric", metric, names)
-        _check_bound(text, key, sign, bound, bool(percent))
+        shown = metric_named(key)
+        require(not percent or shown.unit == "%", f"condition {text!r} must have no %, {key} is not in percent")
+        reachable = 0 <= bound < shown.most if sign == ">" else 0 < bound <= shown.most
+        hint = f"; {bound:g} percent is {bound:g}%" if not percent and shown.unit == "%" and bound > 1 else ""
+        require(reachable, f"condition {text!r} must compare {key} with a number that it can pass, it lies in 0..{shown.most:g}{hint}")
         return cls(text, of, key, sign, bound, first or last or "value")  # type: ignore[arg-type]
 
     def holds(self, evaluation: Evaluation) -> bool:
@@ -75,14 +79,6 @@ class Condition:
         if name not in evaluation.ood:
             raise unknown_name("OOD set", name, evaluation.ood)
         return evaluation.ood[name].metrics
-
-
-def _check_bound(text: str, key: str, sign: str, bound: float, percent: bool) -> None:
-    metric = metric_named(key)
-    require(not percent or metric.unit == "%", f"condition {text!r} must have no %, {key} is not in percent")
-    reachable = 0 <= bound < metric.most if sign == ">" else 0 < bound <= metric.most
-    hint = f"; {bound:g} percent is {bound:g}%" if not percent and metric.unit == "%" and bound > 1 else ""
-    require(reachable, f"condition {text!r} must compare {key} with a number that it can pass, it lies in 0..{metric.most:g}{hint}")
 
 
 def with_failures(evaluation: Evaluation, conditions: Sequence[Condition]) -> Evaluation:

@@ -21,19 +21,17 @@ from numpy.typing import NDArray
 
 from rankmixup.errors import require, unknown_name
 
-LABEL_NAMES = frozenset(
-    ("label", "labels", "target", "targets", "y", "y_true", "class", "true_label", "true_class", "truth", "ground_truth"),
-)
+LABEL_NAMES = {"label", "labels", "target", "targets", "y", "y_true", "class", "true_label", "true_class", "truth", "ground_truth"}
 """Names of label columns; in upper or lower case, with words joined by an underscore, a hyphen or a space."""
-_OTHER_NAMES = frozenset(
-    (
-        *("id", "index", "idx", "row", "sample", "sample_id", "image", "image_id", "path", "file", "filename", "name", "split", "fold"),
-        *("group", "weight", "weights", "sample_weight", "confidence", "correct", "loss", "pred", "prediction", "predicted", "y_pred"),
-    )
-)
+_OTHER_NAMES = {
+    *("id", "index", "idx", "row", "sample", "sample_id", "image", "image_id", "path", "file", "filename", "name", "split", "fold"),
+    *("group", "weight", "weights", "sample_weight", "confidence", "correct", "loss", "pred", "prediction", "predicted", "y_pred"),
+}
 """Names of columns that often accompany scores; a class may have such a name too."""
 _PREFIX = re.compile(r"(logit|prob)(?:s|ability|abilities)?(?:[\s_.:\[(-]+(.+?)[\])]?|(\d+))", flags=re.IGNORECASE)
 _KINDS = {"logit": "logits", "prob": "probs"}
+NAME_LABELS = "name the column of labels with label_column (--label-column)"
+_NAME_CLASSES = "name the classes with columns (--columns)"
 
 
 @dataclass(frozen=True)
@@ -77,11 +75,8 @@ def by_name(names: list[str], row: list[str], asked: Asked) -> Layout:
     label, scores = asked.places(names)
     if label is None and asked.label_column is None:
         found = [place for place, name in enumerate(names) if _folded(name) in LABEL_NAMES and place not in scores]
-        shown = listed([names[place] for place in found] or names)
-        require(
-            len(found) == 1 or not (found or asked.labelled),
-            f"exactly one column must be named label, target or similar, got {shown}; name it with label_column (--label-column)",
-        )
+        wrong = f"exactly one column must be named label, target or similar, got {listed([names[place] for place in found] or names)}"
+        require(len(found) == 1 or not (found or asked.labelled), f"{wrong}; {NAME_LABELS}")
         label = found[0] if found else None
     if not scores:
         # pandas writes row numbers without a name.
@@ -100,8 +95,7 @@ def _score_columns(names: list[str], row: list[str], others: list[int], kind: st
         return found[kind] if kind in found else next(iter(found.values()))
     require(len(others) > 0, f"there must be at least one column of scores and one of labels, got {listed(names)}")
     unclear = [names[at] for at in others if _folded(names[at]) in _OTHER_NAMES or not all(map(is_number, row[at : at + 1]))]
-    hint = "name the classes with columns (--columns)"
-    require(not unclear, f"every column except the labels must be a class, {listed(unclear)} may not be; {hint}")
+    require(not unclear, f"every column except the labels must be a class, {listed(unclear)} may not be; {_NAME_CLASSES}")
     return others
 
 
@@ -118,10 +112,8 @@ def _named_classes(label: int | None, scores: list[int], names: list[str]) -> La
         first = min(place_of)
         if first <= 1 and sorted(place_of) == list(range(first, first + len(names))):
             return Layout(label, [place_of[number] for number in sorted(place_of)], kind, None, first)
-    require(
-        not any(name.isdigit() for name in names),
-        f"numbered columns must be classes from 0 or 1 on without a gap, got {listed(names)}; name the classes with columns (--columns)",
-    )
+    wrong = f"numbered columns must be classes from 0 or 1 on without a gap, got {listed(names)}; {_NAME_CLASSES}"
+    require(not any(name.isdigit() for name in names), wrong)
     return Layout(label, scores, kind, tuple(names))
 
 
@@ -136,10 +128,8 @@ def by_number(table: NDArray[np.float64], asked: Asked) -> Layout:
         # The first rows rule out nearly all columns of a large table.
         likely = [column for column in range(width) if column not in scores and _holds_labels(table[:100, column], classes)]
         possible = [column for column in likely if _holds_labels(table[:, column], classes)]
-        require(
-            label not in possible or possible == [label],
-            f"columns {listed(possible)} could all be labels, since there is no header; name one with label_column (--label-column)",
-        )
+        wrong = f"columns {listed(possible)} could all be labels, since there is no header"
+        require(label not in possible or possible == [label], f"{wrong}; {NAME_LABELS}")
     scores = scores or [column for column in range(width) if column != label]
     require(len(scores) > 0, f"there must be at least one column of scores and one of labels, got {width} in all")
     return Layout(label, scores)

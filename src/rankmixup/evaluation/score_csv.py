@@ -5,20 +5,43 @@ Labels are class names, or numbers: those in the names of the columns (`logit_1`
 
 import csv
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankmixup.errors import InvalidInput, require
-from rankmixup.evaluation.csv_columns import Asked, Layout, by_name, by_number, is_number
+from rankmixup.evaluation.csv_columns import NAME_LABELS, Asked, Layout, by_name, by_number, is_number
 
 
-def read_csv(path: Path, asked: Asked) -> tuple[NDArray[np.float64], NDArray[np.int64] | None, Layout]:
-    """Scores, class indices if labels are asked for, and the columns that they come from."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
+@dataclass(frozen=True)
+class ScoreFile:
+    """Contents of a file."""
+
+    scores: NDArray[Any]
+    labels: NDArray[Any] | None
+    """Class indices or class names; None if there are none, or if a csv file was read without them."""
+    kind: str | None
+    """`logits` or `probs`, if the file says so."""
+    class_names: tuple[str, ...] | None = None
+
+
+@contextmanager
+def errors_about(path: Path) -> Iterator[None]:
+    """Begin errors of the block with the path."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from None
+
+
+def read_csv(path: Path, asked: Asked) -> ScoreFile:
+    """Scores, and class indices if labels are asked for."""
+    with errors_about(path), path.open(encoding="utf-8-sig", newline="") as file:
         line = file.readline()
         require(bool(line.strip()), "the first line must hold names or numbers, it is empty")
         delimiter = next((sign for sign in ",;\t" if sign in line), ",")
@@ -32,10 +55,9 @@ def read_csv(path: Path, asked: Asked) -> tuple[NDArray[np.float64], NDArray[np.
         if named or first == [str(column) for column in range(len(first))]:
             next(csv.reader(file, delimiter=delimiter))
         table, texts = _table(file, delimiter, len(first), layout)
-    if layout is None:
-        layout = by_number(table, asked)
-    labels = _labels(texts or table[:, layout.label], layout) if asked.labelled else None
-    return table[:, layout.scores], labels, layout
+        layout = layout or by_number(table, asked)
+        labels = _labels(texts or table[:, layout.label], layout) if asked.labelled else None
+        return ScoreFile(table[:, layout.scores], labels, layout.kind, layout.class_names)
 
 
 def _table(file: TextIO, delimiter: str, width: int, layout: Layout | None) -> tuple[NDArray[np.float64], list[str]]:
@@ -48,9 +70,9 @@ def _table(file: TextIO, delimiter: str, width: int, layout: Layout | None) -> t
 
     # Unused columns are parsed too, so that a row with too many cells is detected.
     unused = set(range(width)).difference(layout.scores) if layout else ()
-    converters: dict[int | str, Callable[[str], float]] = {
-        place: keep if layout and place == layout.label else (lambda _: 0.0) for place in unused
-    }
+    converters: dict[int | str, Callable[[str], float]] = dict.fromkeys(unused, lambda _: 0.0)
+    if layout and layout.label is not None:
+        converters[layout.label] = keep
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an empty table is refused below
         try:
@@ -70,11 +92,8 @@ def _labels(values: list[str] | NDArray[np.float64], layout: Layout) -> NDArray[
     first, last = layout.first_label, layout.first_label + len(layout.scores) - 1
     right = (numbers == np.round(numbers)) & (numbers >= first) & (numbers <= last)
     row = int(right.argmin())
-    require(
-        bool(right.all()),
-        f"labels must be whole class indices in {first}..{last}, row {row} has {numbers[row]:.17g}; "
-        "name the column of labels with label_column (--label-column)",
-    )
+    wrong = f"labels must be whole class indices in {first}..{last}, row {row} has {numbers[row]:.17g}"
+    require(bool(right.all()), f"{wrong}; {NAME_LABELS}")
     return numbers.astype(np.int64) - first
 
 

@@ -4,9 +4,8 @@ import io
 import json
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,77 +16,41 @@ from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require
 from rankmixup.evaluation.csv_columns import Asked
-from rankmixup.evaluation.score_csv import read_csv
-from rankmixup.files import read_npz, reason, require_fits
+from rankmixup.evaluation.score_csv import ScoreFile, read_csv
+from rankmixup.files import read_npz, readable, require_fits
 
 KINDS = ("logits", "probs")
 """Kinds of scores; arrays with one of these names need no other declaration."""
 
 
-@dataclass(frozen=True)
-class ScoreFile:
-    """Contents of a file."""
-
-    scores: NDArray[Any]
-    labels: NDArray[Any] | None
-    """Class indices or class names; None if there are none, or if a csv file was read without them."""
-    kind: str | None
-    """`logits` or `probs`, if the file says so."""
-    class_names: tuple[str, ...] | None = None
-
-
-def read_score_file(
-    path: Path, kind: str | None = None, *, labelled: bool = True, label_column: str | None = None, columns: Sequence[str] = ()
-) -> ScoreFile:
-    """Scores, labels if there are any, and class names if there are any; the arguments are those of `Scores.read`."""
+def read_score_file(path: Path, asked: Asked) -> ScoreFile:
+    """Scores, labels if there are any, and class names if there are any."""
+    kind = asked.kind
     require(kind is None or kind in KINDS, f"kind must be 'logits' or 'probs', got {kind!r}")
     ending = path.suffix.lower()
     accepted = f"{path} must be an npz file, or a pt, pth, safetensors or csv file"
     require(ending in (".csv", *_READERS), f"{accepted}, got {ending or 'no ending'!r}")
     require(path.is_file(), f"{accepted}, {'it is a folder' if path.is_dir() else 'there is no such file'}")
-    asked = Asked(kind, labelled, label_column, tuple(columns))
-    named = label_column is not None or bool(columns)
+    named = asked.label_column is not None or bool(asked.columns)
     require(ending == ".csv" or not named, f"{path} must be a csv file where label_column or columns is given")
-    try:
-        file = _read_csv(path, asked) if ending == ".csv" else _READERS[ending](path)
-    except InvalidInput:
-        raise
-    except Exception as error:  # each library has its own errors for damaged files
-        raise InvalidInput(f"{path} must be a whole {ending[1:]} file, it cannot be read ({reason(error)})") from error
+    with readable(path, f"a whole {ending[1:]} file", Exception):  # each library has its own errors for damaged files
+        file = read_csv(path, asked) if ending == ".csv" else _READERS[ending](path)
     require(bool(file.kind or kind), f"{path} does not say what it holds, kind (--from) must be 'logits' or 'probs'")
     require(None in (kind, file.kind) or kind == file.kind, f"{path} holds {file.kind} by name, kind (--from) must not be {kind!r}")
     return replace(file, kind=file.kind or kind)
-
-
-@contextmanager
-def errors_about(path: Path) -> Iterator[None]:
-    """Begin errors of the block with the path."""
-    try:
-        yield
-    except InvalidInput as error:
-        raise InvalidInput(f"{path}: {error}") from None
-
-
-def _read_csv(path: Path, asked: Asked) -> ScoreFile:
-    with errors_about(path):
-        scores, labels, layout = read_csv(path, asked)
-    return ScoreFile(scores, labels, layout.kind, layout.class_names)
 
 
 def _named(path: Path, arrays: dict[str, Any]) -> ScoreFile:
     """From arrays with names."""
     kinds = [kind for kind in KINDS if kind in arrays]
     require(len(kinds) == 1, f"{path} must hold one array named 'logits' or 'probs', got {' and '.join(kinds) or 'neither'}")
-    return ScoreFile(arrays[kinds[0]], arrays.get("labels"), kinds[0], _names(path, arrays.get("class_names")))
-
-
-def _names(path: Path, names: Any) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    names = names.tolist() if isinstance(names, np.ndarray) else names
-    valid = isinstance(names, (list, tuple)) and all(isinstance(name, (str, bytes)) for name in names)
-    require(valid, f"{path}: class_names must be a list of strings")
-    return tuple(name.decode(errors="replace") if isinstance(name, bytes) else name for name in names)
+    names = arrays.get("class_names")
+    if names is not None:
+        names = names.tolist() if isinstance(names, np.ndarray) else names
+        valid = isinstance(names, (list, tuple)) and all(isinstance(name, (str, bytes)) for name in names)
+        require(valid, f"{path}: class_names must be a list of strings")
+        names = tuple(name.decode(errors="replace") if isinstance(name, bytes) else name for name in names)
+    return ScoreFile(arrays[kinds[0]], arrays.get("labels"), kinds[0], names)
 
 
 def _read_pt(path: Path) -> ScoreFile:
@@ -98,16 +61,11 @@ def _read_pt(path: Path) -> ScoreFile:
             held = torch.load(verified, map_location="cpu", weights_only=True)
         except Exception as error:
             if "weights_only" in str(error) or "Unsupported" in str(error):
-                raise InvalidInput(
-                    f"{path} must be a pt file of plain tensors; it holds other pickled objects or is damaged, which are never loaded"
-                ) from error
+                raise InvalidInput(f"{path} must be a whole pt file of plain tensors; other objects are never loaded") from error
             raise
     if isinstance(held, dict):
-        arrays = {name: _array(path, name, held[name]) for name in KINDS if name in held}
-        if "labels" in held:
-            texts = isinstance(held["labels"], (list, tuple)) and all(isinstance(label, str) for label in held["labels"])
-            arrays["labels"] = np.array(held["labels"]) if texts else _array(path, "labels", held["labels"])
-        return _named(path, arrays | {name: held[name] for name in ("class_names",) if name in held})
+        arrays = {name: _array(path, name, held[name]) for name in (*KINDS, "labels") if name in held}
+        return _named(path, arrays | {"class_names": held.get("class_names")})
     if isinstance(held, (tuple, list)) and len(held) == 2:
         return ScoreFile(_array(path, "its first entry", held[0]), _array(path, "its second entry", held[1]), None)
     if isinstance(held, Tensor):
@@ -121,11 +79,8 @@ def _verified_pt(path: Path) -> io.BytesIO:
     torch verifies no checksums, and trusts flags in the archive's directory that no checksum covers: if one of them turns a tensor into
     a folder, torch returns uninitialised memory.
     """
-    if not zipfile.is_zipfile(path):
-        raise InvalidInput(
-            f"{path} must be a zip file, as torch.save has written since torch 1.6; older files have no checksums and are never loaded: "
-            "save it again with torch.save(torch.load(path, weights_only=True), path)"
-        )
+    hint = "older files are never loaded, save it again with torch.save(torch.load(path, weights_only=True), path)"
+    require(zipfile.is_zipfile(path), f"{path} must be a zip file, as torch.save has written since torch 1.6; {hint}")
     verified = io.BytesIO()
     with zipfile.ZipFile(path) as archive, zipfile.ZipFile(verified, "w") as copy:
         require_fits(path, sum(member.file_size for member in archive.infolist()))
@@ -140,6 +95,8 @@ def _verified_pt(path: Path) -> io.BytesIO:
 
 
 def _array(path: Path, name: str, value: Any) -> NDArray[Any]:
+    if name == "labels" and isinstance(value, (list, tuple)) and all(isinstance(label, str) for label in value):
+        return np.array(value)
     require(isinstance(value, Tensor), f"{path}: {name} must be a tensor, got {type(value).__name__}")
     # An expanded tensor is stored as one element.
     require_fits(path, value.numel() * value.element_size())
@@ -154,7 +111,7 @@ def _read_safetensors(path: Path) -> ScoreFile:
         wanted: dict[str, Any] = {name: _array(path, name, file.get_tensor(name)) for name in (*KINDS, "labels") if name in file.keys()}  # noqa: SIM118
         names = (file.metadata() or {}).get("class_names")
     # The format holds no texts but in its metadata.
-    return _named(path, wanted | ({} if names is None else {"class_names": json.loads(names)}))
+    return _named(path, wanted | {"class_names": None if names is None else json.loads(names)})
 
 
 _READERS: dict[str, Callable[[Path], ScoreFile]] = {

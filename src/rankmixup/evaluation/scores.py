@@ -10,8 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require
-from rankmixup.evaluation.score_csv import class_indices
-from rankmixup.evaluation.score_files import errors_about, read_score_file
+from rankmixup.evaluation.csv_columns import Asked
+from rankmixup.evaluation.score_csv import class_indices, errors_about
+from rankmixup.evaluation.score_files import read_score_file
 from rankmixup.files import write_npz
 from rankmixup.metrics.inputs import check_scores
 from rankmixup.ops import as_tensor
@@ -66,7 +67,7 @@ class Scores:
             label_column: Name of the column of labels in a csv file, if its header does not show it.
             columns: Names of the columns of scores in a csv file, in the order of the classes.
         """
-        file = read_score_file(path, kind, labelled=labelled, label_column=label_column, columns=columns)
+        file = read_score_file(path, Asked(kind, labelled, label_column, tuple(columns)))
         labels, scores = file.labels, file.scores
         if not labelled:
             labels = np.zeros(scores.shape[:1], dtype=np.int64)

@@ -49,7 +49,9 @@ def test_logits_and_probabilities_in_one_file(tmp_path):
 
 def test_a_file_without_a_header(tmp_path):
     rows = "1,4.5,0", "0,7,1"  # labels first; the last column could hold them too
-    with pytest.raises(InvalidInput, match="columns '0', '2' could all be labels, since there is no header; name the column of labels with label_column"):
+    with pytest.raises(
+        InvalidInput, match="columns '0', '2' could all be labels, since there is no header; name the column of labels with label_column"
+    ):
         read(tmp_path, "", *rows)
     found = read(tmp_path, "", *rows, label_column="0")
     assert (found.labels.tolist(), found.scores.tolist()) == ([1, 0], [[4.5, 0], [7, 1]])
@@ -64,7 +66,12 @@ def test_a_file_without_a_header(tmp_path):
         ("a,b,weight,label", "1,2,1,0", {}, "'weight' may not be; name the classes with columns (--columns)"),
         ("id,a,index,label", "1,2,1,0", {}, "'id', 'index' may not be"),
         ("a,b,note,label", "1,2,x,0", {}, "'note' may not be"),
-        ("a,b,c", "1,2,0", {}, "must be named label, target or similar, got 'a', 'b', 'c'; name the column of labels with label_column (--label-column)"),
+        (
+            "a,b,c",
+            "1,2,0",
+            {},
+            "must be named label, target or similar, got 'a', 'b', 'c'; name the column of labels with label_column (--label-column)",
+        ),
         ("a,b,label,target", "1,2,0,0", {}, "got 'label', 'target'; name the column of labels with label_column (--label-column)"),
         ("a,a,label", "1,2,0", {}, "every column must have a different name, got 'a' more than once"),
         ("logit_0,logit_2,label", "1,2,0", {}, "numbered columns must be classes from 0 or 1 on without a gap, got '0', '2'"),

@@ -6,7 +6,6 @@ import tyro
 
 from rankmixup.cli.options import Json, Metrics, OptionalPath, Sources
 from rankmixup.cli.output import answer
-from rankmixup.cli.sources import open_source
 from rankmixup.errors import one_line, require
 
 
@@ -43,7 +42,7 @@ def run(options: Compare) -> None:
 
     METRICS[options.metric]  # refused here, before any file is read, if it is unknown
     comparison = compare_scores(
-        {one_line(str(path)): open_source(path, options).test for path in paths},
+        {one_line(str(path)): options.open(path).test for path in paths},
         baseline=one_line(str(options.baseline or paths[0])),
         metric=options.metric,
         num_bins=options.num_bins,

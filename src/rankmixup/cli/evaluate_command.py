@@ -8,7 +8,6 @@ import tyro
 
 from rankmixup.cli.options import Calibration, Json, OODOptions, OptionalPath
 from rankmixup.cli.output import answer, print_warnings, require_writable
-from rankmixup.cli.sources import open_source, read_ood
 
 
 @dataclass(kw_only=True)
@@ -48,11 +47,11 @@ def run(options: Evaluate) -> int:
     from rankmixup.reports.tables import evaluation_table
 
     conditions = [Condition.parse(text) for text in options.fail_if]
-    source = open_source(options.source, options, options.calibrate_on)
+    source = options.open(options.source, options.calibrate_on)
     options.check_held_out(source.held_out is not None)
-    ood, shared = read_ood(options, source.stored)
+    ood, shared = options.read_ood(source.stored)
     with print_warnings():
-        evaluation = source.evaluate(options, ood=ood, shared_classes=shared, score=options.score)
+        evaluation = options.evaluate(source, ood=ood, shared_classes=shared, score=options.score)
     evaluation = with_failures(evaluation, conditions)
     kinds: tuple[Literal["html", "latex", "csv"], ...] = ("html", "latex", "csv")
     for kind in kinds:

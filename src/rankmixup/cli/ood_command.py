@@ -7,7 +7,6 @@ import tyro
 
 from rankmixup.cli.options import Json, OODOptions
 from rankmixup.cli.output import answer
-from rankmixup.cli.sources import open_source, read_ood
 from rankmixup.errors import require
 
 
@@ -34,8 +33,8 @@ def run(options: Ood) -> None:
     from rankmixup.evaluation.results import plain
     from rankmixup.reports.tables import ood_table
 
-    source = open_source(options.source, options)
-    ood, shared = read_ood(options, source.stored)
+    source = options.open(options.source)
+    ood, shared = options.read_ood(source.stored)
     test = source.test
     found = detect_all(test, ood, options.score, replicates=options.replicates, seed=options.seed, shared_classes=shared)
     head = {"schema": 1, "source": source.name, "n": len(test), "num_classes": test.scores.shape[1]}

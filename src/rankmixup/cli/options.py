@@ -1,17 +1,17 @@
-"""Options that several commands share."""
+"""Options of commands that read scores, from run directories and from files."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from rankmixup.errors import require, require_whole
-from rankmixup.hardware import Hardware
+from rankmixup.errors import InvalidInput, one_line, require, require_whole
 
 if TYPE_CHECKING:
-    from rankmixup.evaluation import Scores
-    from rankmixup.training import Workplace
+    from rankmixup.data import DataSource
+    from rankmixup.evaluation import Evaluation, Scores
+    from rankmixup.runs import StoredRun
 
 Json = Annotated[bool, tyro.conf.arg(help="Print one JSON object on standard output, and nothing else there.")]
 Sources = Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...", help_behavior_hint="(required)")]
@@ -24,27 +24,15 @@ Column = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint=
 Columns = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="(default: from their names)")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """Options of commands that train: where runs and data sets are, and how a run is saved and logged."""
+@dataclass(frozen=True)
+class Source:
+    """Test scores with their name, and held-out scores to calibrate on if there are any."""
 
-    runs: Path = Path("runs")
-    """Folder for the runs; finished runs are not trained again, interrupted runs continue."""
-    data_root: Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: RANKMIXUP_DATA, or data)")] = None
-    """Folder that contains the data sets."""
-    download: bool = False
-    """Download data sets that are missing, if their licence allows it."""
-    checkpoint_every: Annotated[str, tyro.conf.arg(metavar="Nsteps|Nmin")] = "1min"
-    """How often a run is saved, such as 200steps or 5min; an interruption loses at most this much training."""
-    log: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = ()
-    """Log each run to these as well, besides its own log.jsonl and metrics.csv; nothing is sent to another machine."""
-    json: Json = False
-
-    def workplace(self, hardware: Hardware) -> "Workplace":
-        """The same for the functions that train."""
-        from rankmixup.training import Workplace
-
-        return Workplace(self.runs, self.data_root, self.download, hardware, self.checkpoint_every, self.log)
+    name: str
+    test: "Scores"
+    held_out: "Scores | None" = None
+    fitted_on: str = ""
+    stored: "StoredRun | None" = None
 
 
 @dataclass(kw_only=True)
@@ -76,6 +64,24 @@ class Sampling:
 
         label_column, columns = (self.label_column, self.columns) if _is_csv(path) else (None, ())
         return Scores.read(path, self.from_, labelled=labelled, label_column=label_column, columns=columns)
+
+    def open(self, path: Path, calibrate_on: Path | None = None) -> Source:
+        """A run directory with its validation and test scores, or a file of scores; `calibrate_on` replaces a run's validation scores."""
+        held_out, fitted_on, stored = None, "", None
+        if path.is_dir():
+            from rankmixup.runs import StoredRun
+
+            require(self.from_ != "probs", f"--from must be logits for {path}, since it is a run, got 'probs'")
+            stored = StoredRun.open(path)
+            test, held_out, fitted_on = stored.scores("test"), stored.scores("val"), "val"
+        else:
+            test = self.read(path)
+        if calibrate_on is not None:
+            held_out, fitted_on = self.read(calibrate_on), calibrate_on.name
+            if stored is not None and stored.run.data.protocol != "release":
+                same = held_out.scores.shape == test.scores.shape and bool((held_out.scores == test.scores).all())
+                require(not same, f"--calibrate-on must not be the run's own test scores, got {calibrate_on}")
+        return Source(one_line(str(path)), test, held_out, one_line(fitted_on), stored)
 
 
 @dataclass(kw_only=True)
@@ -114,6 +120,15 @@ class Calibration(Metrics):
         chosen = self.calibrate_with != "temperature" or self.objective is not None
         require(given or not chosen, "--calibrate-with and --objective must go with --calibrate-on or a run, got neither")
 
+    def evaluate(self, source: Source, **ood: Any) -> "Evaluation":
+        """All metrics, before and after calibration; `ood` is passed on to `evaluate_scores`."""
+        from rankmixup.evaluation import evaluate_scores
+
+        settings = {name: getattr(self, name) for name in ("calibrate_with", "objective", "num_bins", "replicates", "seed")}
+        protocol = source.stored.run.data.protocol if source.stored is not None else "paper"
+        names: dict[str, Any] = {"source": source.name, "fitted_on": source.fitted_on, "protocol": protocol}
+        return evaluate_scores(source.test, source.held_out, **names, **settings, **ood)
+
 
 @dataclass(kw_only=True)
 class OODOptions(Sampling):
@@ -133,6 +148,45 @@ class OODOptions(Sampling):
         super().check(*files)
         used = self.score != "entropy" or self.data_root is not None or self.download
         require(bool(self.ood) or not used, "--score, --data-root and --download must go with --ood, got none")
+
+    def read_ood(self, stored: "StoredRun | None") -> tuple[dict[str, "Scores"], dict[str, tuple[str, ...]]]:
+        """Scores of each OOD set by its name, and the classes that it shares with the run, which are not OOD.
+
+        An argument is `FILE` or `DATA`, with `NAME=` before it or named after the file or data set, which the network of `stored` predicts.
+        """
+        found: dict[str, Scores] = {}
+        shared: dict[str, tuple[str, ...]] = {}
+        for argument in self.ood:
+            name, separator, rest = argument.partition("=")
+            given = bool(separator) and not Path(argument).exists()
+            text = rest if given else argument
+            source = _data_source(text)
+            where = Path(text.partition(":")[2] or text)
+            name = one_line(name if given else where.name if where.is_dir() else where.stem)
+            require(bool(name), f"--ood must be DATA or FILE, optionally with NAME= before it, got {argument!r}")
+            require(name not in found, f"--ood must give each set its own name (NAME=...), got {name!r} twice")
+            if source is None:
+                found[name] = self.read(Path(text), labelled=False)
+            elif stored is None:
+                raise InvalidInput(f"--ood must be a file of scores unless a run is evaluated, which predicts data sets, got {text!r}")
+            else:
+                from rankmixup.training.ood import predict_unknown
+
+                predicted = predict_unknown(stored, source, name, data_root=self.data_root, download=self.download)
+                found[name], shared[name] = predicted.scores, predicted.shared_classes
+        return found, shared
+
+
+def _data_source(text: str) -> "DataSource | None":
+    """The data set that an argument means; None for a file of scores."""
+    from rankmixup.data import DataSource, parse_source
+
+    path = Path(text)
+    if text.partition(":")[0] not in DataSource.registry:
+        require(not path.is_dir(), f"--ood must be a file of scores or a data set, but {path} is a folder; folder:{path} is a data set")
+        if path.suffix or path.exists():
+            return None
+    return parse_source(text)
 
 
 def _is_csv(file: Path | str | None) -> bool:

@@ -8,7 +8,6 @@ import tyro
 
 from rankmixup.cli.options import Calibration, Sources
 from rankmixup.cli.output import console, print_warnings, require_writable
-from rankmixup.cli.sources import open_source
 from rankmixup.errors import one_line, require
 
 
@@ -35,9 +34,9 @@ def run(options: Report) -> None:
 
     from rankmixup.reports.files import write_page
 
-    sources = [open_source(path, options, each) for path, each in zip(options.sources, held_out, strict=True)]
+    sources = [options.open(path, each) for path, each in zip(options.sources, held_out, strict=True)]
     options.check_held_out(any(source.held_out is not None for source in sources))
     with print_warnings():
-        evaluations = [source.evaluate(options) for source in sources]
+        evaluations = [options.evaluate(source) for source in sources]
     write_page(options.output, evaluations, [source.stored for source in sources])
     console().print(f"Report: {one_line(str(options.output))}", soft_wrap=True)

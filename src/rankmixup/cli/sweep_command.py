@@ -1,18 +1,15 @@
 """rankmixup sweep."""
 
-import dataclasses
 import itertools
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, get_args, get_origin, get_type_hints
+from typing import get_args, get_origin, get_type_hints
 
 from rankmixup.cli.output import answer
 from rankmixup.cli.parsing import parse
 from rankmixup.cli.train_command import Options, requested_run
 from rankmixup.cli.work import WorkOptions, print_estimate, raise_failures
 from rankmixup.errors import InvalidInput, require, require_whole
-
-if TYPE_CHECKING:
-    from rankmixup.runs import Run
+from rankmixup.hardware import Hardware
 
 _DESCRIPTION = """Train a method with every combination of the given values, rank the combinations on validation data, and test the best.
 
@@ -51,7 +48,10 @@ def run(argv: list[str]) -> None:
     METRICS[options.metric]  # refused here, before any run is trained, if it is unknown
     method = Method.registry[key].name
     combinations = _combinations(grid, _sequences(key))
-    planned = {name: [_run(key, arguments, seed) for seed in range(options.seeds)] for name, arguments in combinations.items()}
+    planned = {
+        name: [requested_run([key, *arguments, "--seed", str(seed)])[0] for seed in range(options.seeds)]
+        for name, arguments in combinations.items()
+    }
     tasks = [Task(run) for seeds in zip(*planned.values(), strict=True) for run in dict.fromkeys(seeds)]
     if options.dry_run:
         import torch
@@ -86,6 +86,8 @@ def _divided(argv: list[str]) -> tuple[list[str], dict[str, list[str]]]:
                 raise InvalidInput(f"values must follow the option they are for, got {argument!r}")
             current.append(argument)
     require("--seed" not in grid, "a sweep must be given --seeds N, got --seed")
+    refused = {f"--{field.name.replace('_', '-')}" for field in (*fields(Options), *fields(Hardware))} - {"--model", "--selection"}
+    require(refused.isdisjoint(grid), f"{', '.join(flag for flag in grid if flag in refused)} must be left out of a sweep")
     return own, grid
 
 
@@ -120,12 +122,3 @@ def _combinations(grid: dict[str, list[str]], sequences: set[str]) -> dict[str, 
         name = " ".join(f"{flag.removeprefix('--')}={value}" for flag, value in varied) or "as given"
         found[name] = fixed + [argument for pair in varied for argument in pair]
     return found
-
-
-def _run(method: str, arguments: list[str], seed: int) -> "Run":
-    run, options = requested_run([method, *arguments, "--seed", str(seed)])
-    kept = dataclasses.replace(Options(), model=options.model, seed=options.seed, selection=options.selection)
-    given, unset = ({**vars(each), **vars(each.hardware)} for each in (options, kept))
-    left = [f"--{name}" for name in given if given[name] != unset[name] and name != "hardware"]
-    require(not left, f"{', '.join(left)} must be left out of a sweep")
-    return run

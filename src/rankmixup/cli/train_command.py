@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from rankmixup.cli.options import Training
 from rankmixup.cli.output import answer, console
 from rankmixup.cli.parsing import parse, take_flag
+from rankmixup.cli.work import Training
 from rankmixup.errors import InvalidInput, one_line, require
 from rankmixup.hardware import Hardware
 

@@ -1,12 +1,15 @@
-"""Options and helpers of commands that train many runs."""
+"""Options and helpers of commands that train."""
 
 import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from rankmixup.cli.options import Training
+import tyro
+
+from rankmixup.cli.options import Json
 from rankmixup.cli.output import answer, console
 from rankmixup.errors import WorkFailed, require, require_whole
 from rankmixup.hardware import Accelerator, Hardware
@@ -14,11 +17,35 @@ from rankmixup.hardware import Accelerator, Hardware
 if TYPE_CHECKING:
     from rankmixup.experiments import Event, Grid, Task
     from rankmixup.experiments.estimate import Device
+    from rankmixup.training import Workplace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """Options of commands that train: where runs and data sets are, and how a run is saved and logged."""
+
+    runs: Path = Path("runs")
+    """Folder for the runs; finished runs are not trained again, interrupted runs continue."""
+    data_root: Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: RANKMIXUP_DATA, or data)")] = None
+    """Folder that contains the data sets."""
+    download: bool = False
+    """Download data sets that are missing, if their licence allows it."""
+    checkpoint_every: Annotated[str, tyro.conf.arg(metavar="Nsteps|Nmin")] = "1min"
+    """How often a run is saved, such as 200steps or 5min; an interruption loses at most this much training."""
+    log: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = ()
+    """Log each run to these as well, besides its own log.jsonl and metrics.csv; nothing is sent to another machine."""
+    json: Json = False
+
+    def workplace(self, hardware: Hardware) -> "Workplace":
+        """The same for the functions that train."""
+        from rankmixup.training import Workplace
+
+        return Workplace(self.runs, self.data_root, self.download, hardware, self.checkpoint_every, self.log)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkOptions(Training):
-    """Where and on which devices runs are trained."""
+    """Options of commands that train many runs."""
 
     on: Literal["local", "ray"] = "local"
     """On this machine, with one process for each GPU or else for each core, or on a Ray cluster."""

@@ -1,17 +1,14 @@
 """rankmixup reproduce."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Literal
 
 import tyro
 
+from rankmixup.cli.options import OptionalPath
 from rankmixup.cli.output import answer, console, make_folder
 from rankmixup.cli.work import WorkOptions, print_estimate, raise_failures
 from rankmixup.errors import require, require_whole, unknown_name
-
-if TYPE_CHECKING:
-    from rankmixup.paper import Experiment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +31,7 @@ class Reproduce(WorkOptions):
     """Columns to reproduce, separated by commas; by default all."""
     train: bool = True
     """Train the runs that are missing; --no-train only evaluates finished runs and prints the others as missing."""
-    write: Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(optional)")] = None
+    write: OptionalPath = None
     """Write the scorecard as JSON, CSV, Markdown, LaTeX and HTML, and the figures, to this folder."""
 
 
@@ -45,21 +42,27 @@ def run(options: Reproduce) -> None:
         require_whole("seeds", options.seeds, least=1)
 
     from rankmixup.experiments import tasks_for
-    from rankmixup.paper import find_scale
+    from rankmixup.paper import EXPERIMENTS, find_scale
     from rankmixup.paper.scorecard import scorecard
     from rankmixup.reports.results import write_results
     from rankmixup.reports.scorecard import scorecard_view
 
-    chosen = _chosen(options)
+    names = list(EXPERIMENTS) if "all" in options.experiments else list(dict.fromkeys(options.experiments))
+    require(len(names) > 0, "reproduce must be given a name from 'rankmixup list experiments', or all, got nothing")
+    for name in names:
+        if name not in EXPERIMENTS:
+            raise unknown_name("experiment", name, ["all", *EXPERIMENTS])
+    rows, columns = ([key.strip() for key in text.split(",") if key.strip()] for text in (options.rows, options.columns))
+    chosen = [EXPERIMENTS[name].part(rows, columns) for name in names]
     scale = find_scale(options.scale, options.data_root)
     parts = [(experiment, experiment.cells(scale, options.seeds)) for experiment in chosen]
     tasks = tasks_for(cells for _, cells in parts)
     head = {"experiments": [experiment.key for experiment in chosen], "scale": scale.key}
-    console(stderr=True).print(f"Scale {scale.key}: {scale.summary}.", markup=False, highlight=False, soft_wrap=True)
+    console(stderr=True).print(f"Scale {scale.key}: {scale.summary}.", soft_wrap=True)
     if options.dry_run:
         if not options.json:
             for each in chosen:
-                console().print(f"{each.key}, {each.title}. In the paper: {each.expect}", markup=False, highlight=False, soft_wrap=True)
+                console().print(f"{each.key}, {each.title}. In the paper: {each.expect}", soft_wrap=True)
         print_estimate(tasks, options, "gpu" if scale.key == "paper" else "core", head)
         return
     if options.write is not None:
@@ -78,15 +81,3 @@ def run(options: Reproduce) -> None:
     failures = {event.task.run.id: event.reason for event in failed}
     answer(options.json, lambda: {**head, "failed": failures, "scorecard": card.to_dict()}, lambda: scorecard_view(card))
     raise_failures(failed, len(tasks))
-
-
-def _chosen(options: Reproduce) -> "list[Experiment]":
-    from rankmixup.paper import EXPERIMENTS
-
-    names = list(EXPERIMENTS) if "all" in options.experiments else list(dict.fromkeys(options.experiments))
-    require(len(names) > 0, "reproduce must be given a name from 'rankmixup list experiments', or all, got nothing")
-    for name in names:
-        if name not in EXPERIMENTS:
-            raise unknown_name("experiment", name, ["all", *EXPERIMENTS])
-    rows, columns = ([key.strip() for key in text.split(",") if key.strip()] for text in (options.rows, options.columns))
-    return [EXPERIMENTS[name].part(rows, columns) for name in names]

@@ -23,6 +23,8 @@ Reduction = Literal["mean", "sum", "none"]
 Logits: TypeAlias = Float[Tensor, "B K"] | PlainArray
 Target: TypeAlias = Int[Tensor, " B"] | PlainArray
 PerSample: TypeAlias = Float[Tensor, " B"] | PlainArray
+Loss: TypeAlias = Float[Tensor, "..."]
+"""A scalar, or one number for each sample with `reduction="none"`."""
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _INTEGERS = (torch.uint8, torch.int8, torch.uint16, torch.int16, torch.uint32, torch.int32, torch.uint64, torch.int64)

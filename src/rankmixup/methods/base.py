@@ -1,7 +1,7 @@
 """What a training-time method is: a frozen dataclass whose fields are its configuration and whose call is one step."""
 
-import dataclasses
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,8 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from rankmixup.config import Configured
+from rankmixup.errors import require_number
 from rankmixup.mixers import Mixer
-from rankmixup.ops import check_logits
+from rankmixup.ops import Loss, check_logits
 from rankmixup.registry import Registry
 from rankmixup.types import Batch, Context, StepOutput
 
@@ -26,6 +27,13 @@ class Method(Configured):
     orders_mixes: ClassVar[bool] = False
     """Whether the loss asks for less confidence the more a sample is mixed, so that training is wrong if it does not come about."""
 
+    nonnegative: ClassVar[tuple[str, ...]] = ()
+    """Names of the fields that must be at least 0."""
+
+    def check(self) -> None:
+        for name in self.nonnegative:
+            require_number(name, getattr(self, name), least=0)
+
     @abstractmethod
     def __call__(self, model: nn.Module, batch: Batch, ctx: Context) -> StepOutput:
         """One step: every forward that the loss needs, and the loss."""
@@ -40,8 +48,7 @@ class Method(Configured):
 
     def check_model(self, model: nn.Module) -> None:
         """Raise `InvalidInput` if this method cannot train `model`, for instance because a layer that it names is missing."""
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
+        for value in vars(self).values():
             if isinstance(value, Mixer):
                 value.check_model(model)
 
@@ -58,9 +65,12 @@ class Method(Configured):
 class LossMethod(Method):
     """A method that is a loss on the logits of the raw samples and nothing else."""
 
-    @abstractmethod
+    function: ClassVar[Callable[..., Loss]]
+    """The loss of logits and target; it takes the fields of the method by name."""
+
     def loss(self, logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
-        """The whole training loss."""
+        """The whole training loss: `function`, unless a subclass overrides this."""
+        return self.function(logits, target, **vars(self))
 
     def __call__(self, model: nn.Module, batch: Batch, ctx: Context) -> StepOutput:
         logits = check_logits(model(batch.x), rows=len(batch.x))

@@ -4,21 +4,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
 from rankmixup.errors import require, require_number
 from rankmixup.methods.base import LossMethod, register
-from rankmixup.ops import Logits, Reduction, Target, check_batch, reduce
+from rankmixup.ops import Logits, Loss, Reduction, Target, check_batch, reduce
 
 _PAIRS_AT_ONCE = 1 << 20  # 4 MB in float32: little memory, yet few enough rounds that starting them costs nothing
 _FACTORS = 64  # each at least 1/2, so their product is far from float32's least number
 
 
-def cpc_loss(
-    logits: Logits, target: Target, *, discrimination: float = 0.1, exclusion: float = 1.0, reduction: Reduction = "mean"
-) -> Float[Tensor, "..."]:
+def cpc_loss(logits: Logits, target: Target, *, discrimination: float = 0.1, exclusion: float = 1.0, reduction: Reduction = "mean") -> Loss:
     """Cross-entropy plus `discrimination` times BDC plus `exclusion` times BEC, calibration by pairwise constraints.
 
     Binary discrimination: BDC = 1/(K-1) sum_{j != y} softplus(z_j - z_y), the true class against every other.
@@ -34,7 +32,8 @@ def cpc_loss(
     >>> round(cpc_loss(logits, target).item(), 4)  # ln 4 + 0.1 * ln 2 + 9/6 * ln 2 / 2
     1.9755
     """
-    _check_weights(discrimination, exclusion)
+    require_number("discrimination", discrimination, least=0)
+    require_number("exclusion", exclusion, least=0)
     logits, target = check_batch(logits, target)
     classes = logits.shape[1]
     _check_classes(classes)
@@ -84,11 +83,6 @@ def _check_classes(classes: int) -> None:
     require(classes >= 3, f"logits must have at least 3 classes, so that two are left beside the true one, got {classes}")
 
 
-def _check_weights(discrimination: float, exclusion: float) -> None:
-    require_number("discrimination", discrimination, least=0)
-    require_number("exclusion", exclusion, least=0)
-
-
 @register("cpc")
 @dataclass(frozen=True)
 class CPC(LossMethod):
@@ -97,16 +91,12 @@ class CPC(LossMethod):
     Defaults are the supplement's. Needs three classes or more.
     """
 
+    function = staticmethod(cpc_loss)
+    nonnegative = ("discrimination", "exclusion")
     discrimination: float = 0.1
     """Weight of the true class against each other class (lambda of BDC)."""
     exclusion: float = 1.0
     """Weight of the other classes against one another (lambda of BEC)."""
 
-    def check(self) -> None:
-        _check_weights(self.discrimination, self.exclusion)
-
     def check_task(self, num_classes: int) -> None:
         _check_classes(num_classes)
-
-    def loss(self, logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
-        return cpc_loss(logits, target, discrimination=self.discrimination, exclusion=self.exclusion)

@@ -7,27 +7,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, distributed, nn
 from torch.nn import functional as F
 
+from rankmixup import ops
 from rankmixup.errors import InvalidInput, require, require_number, require_whole
 from rankmixup.methods.base import Method, register
-from rankmixup.ops import (
-    Logits,
-    PerSample,
-    Reduction,
-    Target,
-    check_batch,
-    check_floats,
-    check_indices,
-    check_logits,
-    confidence,
-    reduce,
-    upcast,
-)
+from rankmixup.ops import Logits, Loss, PerSample, Reduction, Target
 from rankmixup.types import Batch, Context, StepOutput
 
 
-def crl_loss(
-    logits: Logits, target: Target, correctness: PerSample, *, weight: float = 1.0, reduction: Reduction = "mean"
-) -> Float[Tensor, "..."]:
+def crl_loss(logits: Logits, target: Target, correctness: PerSample, *, weight: float = 1.0, reduction: Reduction = "mean") -> Loss:
     """Cross-entropy plus `weight` times the correctness ranking loss, over pairs of each sample and the next one in the batch.
 
     With confidences p and normalised histories c (`correctness`, a constant), a sample i and its neighbour j cost
@@ -39,17 +26,15 @@ def crl_loss(
     0.75
     """
     require_number("weight", weight, least=0)
-    logits, target = check_batch(logits, target)
-    correctness = check_floats("correctness", correctness, logits)
-    require(
-        correctness.shape == target.shape,
-        f"correctness must hold one number per row of logits, got shapes {list(correctness.shape)} and {list(logits.shape)}",
-    )
-    return reduce(F.cross_entropy(logits, target, reduction="none") + weight * _ranking(logits, correctness), reduction)
+    logits, target = ops.check_batch(logits, target)
+    correctness = ops.check_floats("correctness", correctness, logits)
+    unlike = f"correctness must hold one number per row of logits, got shapes {list(correctness.shape)} and {list(logits.shape)}"
+    require(correctness.shape == target.shape, unlike)
+    return ops.reduce(F.cross_entropy(logits, target, reduction="none") + weight * _ranking(logits, correctness), reduction)
 
 
 def _ranking(logits: Float[Tensor, "B K"], correctness: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
-    own = confidence(upcast(logits))
+    own = ops.confidence(ops.upcast(logits))
     order = (correctness - correctness.roll(-1)).detach().to(own.dtype)
     return torch.relu(order.abs() - order.sign() * (own - own.roll(-1)))
 
@@ -68,8 +53,8 @@ class CorrectnessHistory(nn.Module):
     def __init__(self, dataset_size: int):
         super().__init__()
         dataset_size = require_whole("dataset_size", dataset_size, least=1)
-        self.register_buffer("correct", torch.zeros(dataset_size, dtype=torch.long))
-        self.register_buffer("visits", torch.zeros(dataset_size, dtype=torch.long))
+        for name in ("correct", "visits"):
+            self.register_buffer(name, torch.zeros(dataset_size, dtype=torch.long))
 
     def normalised(self, index: Int[Tensor, " B"], epoch: int = 0) -> Float[Tensor, " B"]:
         """(C - min C) / (E - min C), the minimum over the whole training set, E the passes already made, at least 1.
@@ -106,11 +91,10 @@ class CRL(Method):
     sample always correct) the normalised history is 0. The release runs in one process; here all processes share one history.
     """
 
+    nonnegative = ("weight",)
+
     weight: float = 1.0
     """Weight of the ranking term (the supplement's)."""
-
-    def check(self) -> None:
-        require_number("weight", self.weight, least=0)
 
     def initial_state(self, *, num_classes: int, dataset_size: int | None) -> CorrectnessHistory:
         if dataset_size is None:
@@ -121,22 +105,16 @@ class CRL(Method):
         history = ctx.state
         if not isinstance(history, CorrectnessHistory):
             raise InvalidInput(f"crl needs the history that its initial_state makes as the state of the step, got {type(history).__name__}")
-        index = _checked_index(batch, history)
-        logits = check_logits(model(batch.x), rows=len(batch.x))
-        correctness = history.normalised(index, ctx.epoch)
-        loss = crl_loss(logits, batch.y, correctness.to(logits.device), weight=self.weight)
+        if batch.index is None:
+            raise InvalidInput("crl needs the position of each sample in the training set: index must be given with every batch, got None")
+        index = ops.check_indices("index", batch.index, len(history.correct))
+        require(not index.is_meta or history.correct.is_meta, "index must hold values, got a tensor on the meta device")
+        unlike = f"index must hold one position per sample, got shapes {list(index.shape)} and {list(batch.y.shape)}"
+        require(index.shape == batch.y.shape, unlike)
+        index = index.to(history.correct.device)
+        logits = ops.check_logits(model(batch.x), rows=len(batch.x))
+        correctness = history.normalised(index, ctx.epoch).to(logits.device)
+        loss = crl_loss(logits, batch.y, correctness, weight=self.weight)
         history.update(index, logits.argmax(dim=1) == batch.y)
-        ranking = _ranking(logits.detach(), correctness.to(logits.device)).mean()
+        ranking = _ranking(logits.detach(), correctness).mean()
         return StepOutput(loss, logits, {"ce": loss.detach() - self.weight * ranking, "ranking": ranking})
-
-
-def _checked_index(batch: Batch, history: CorrectnessHistory) -> Int[Tensor, " B"]:
-    if batch.index is None:
-        raise InvalidInput("crl needs the position of each sample in the training set: index must be given with every batch, got None")
-    index = check_indices("index", batch.index, len(history.correct))
-    require(not index.is_meta or history.correct.is_meta, "index must hold values, got a tensor on the meta device")
-    index = index.to(history.correct.device)
-    require(
-        index.shape == batch.y.shape, f"index must hold one position per sample, got shapes {list(index.shape)} and {list(batch.y.shape)}"
-    )
-    return index

@@ -2,15 +2,13 @@
 
 from dataclasses import dataclass
 
-from jaxtyping import Float, Int
-from torch import Tensor
 from torch.nn import functional as F
 
 from rankmixup.methods.base import LossMethod, register
-from rankmixup.ops import Logits, Reduction, Target, check_batch, reduce
+from rankmixup.ops import Logits, Loss, Reduction, Target, check_batch, reduce
 
 
-def cross_entropy_loss(logits: Logits, target: Target, *, reduction: Reduction = "mean") -> Float[Tensor, "..."]:
+def cross_entropy_loss(logits: Logits, target: Target, *, reduction: Reduction = "mean") -> Loss:
     """Softmax cross-entropy, Eq. (4).
 
     >>> import torch
@@ -26,5 +24,4 @@ def cross_entropy_loss(logits: Logits, target: Target, *, reduction: Reduction =
 class CrossEntropy(LossMethod):
     """Softmax cross-entropy on raw samples, Eq. (4)."""
 
-    def loss(self, logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
-        return cross_entropy_loss(logits, target)
+    function = staticmethod(cross_entropy_loss)

@@ -2,18 +2,16 @@
 
 from dataclasses import dataclass
 
-from jaxtyping import Float, Int
-from torch import Tensor
 from torch.nn import functional as F
 
 from rankmixup.errors import require_flag, require_number
 from rankmixup.methods.base import LossMethod, register
-from rankmixup.ops import Logits, Reduction, Target, check_batch, reduce
+from rankmixup.ops import Logits, Loss, Reduction, Target, check_batch, reduce
 
 
 def entropy_penalty_loss(
     logits: Logits, target: Target, *, weight: float = 0.1, per_class: bool = False, reduction: Reduction = "mean"
-) -> Float[Tensor, "..."]:
+) -> Loss:
     """Cross-entropy less the entropy of the prediction: -log p_y - weight * H(p), with H(p) = -sum_k p_k log p_k.
 
     **Deviation:** `per_class=True` is what the release computes: H averaged over the classes, H / K, so that its weight of 0.1
@@ -44,13 +42,9 @@ class EntropyPenalty(LossMethod):
     The weight is the supplement's and the release's, but the release divides the entropy by K: `per_class`.
     """
 
+    function = staticmethod(entropy_penalty_loss)
+    nonnegative = ("weight",)
     weight: float = 0.1
     """Weight of the entropy (beta in Pereyra et al.)."""
     per_class: bool = False
     """Divide the entropy by the number of classes, as released."""
-
-    def check(self) -> None:
-        require_number("weight", self.weight, least=0)
-
-    def loss(self, logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
-        return entropy_penalty_loss(logits, target, weight=self.weight, per_class=self.per_class)

@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
 from rankmixup.errors import require_number
 from rankmixup.methods.base import LossMethod, register
-from rankmixup.ops import Logits, Reduction, Target, check_batch, reduce
+from rankmixup.ops import Logits, Loss, Reduction, Target, check_batch, reduce
 
 
-def focal_loss(logits: Logits, target: Target, *, gamma: float = 3.0, reduction: Reduction = "mean") -> Float[Tensor, "..."]:
+def focal_loss(logits: Logits, target: Target, *, gamma: float = 3.0, reduction: Reduction = "mean") -> Loss:
     """Focal loss over the softmax: -(1 - p_y)^gamma * log p_y. The gradient flows through both factors.
 
     **Deviation:** the authors of its use for calibration summed over the batch; the release takes the mean, as here.
@@ -26,7 +26,7 @@ def focal_loss(logits: Logits, target: Target, *, gamma: float = 3.0, reduction:
     return reduce(_modulated(-F.cross_entropy(logits, target, reduction="none"), gamma), reduction)
 
 
-def flsd_loss(logits: Logits, target: Target, *, reduction: Reduction = "mean") -> Float[Tensor, "..."]:
+def flsd_loss(logits: Logits, target: Target, *, reduction: Reduction = "mean") -> Loss:
     """Focal loss with sample-dependent gamma, FLSD-53: gamma is 5 where p_y < 0.2 and 3 elsewhere.
 
     The choice of gamma is a constant to the gradient, so the loss jumps where p_y crosses 0.2.
@@ -57,14 +57,10 @@ class Focal(LossMethod):
     The default is the supplement's and the release's.
     """
 
+    function = staticmethod(focal_loss)
+    nonnegative = ("gamma",)
     gamma: float = 3.0
     """Exponent gamma of 1 - p_y: how fast the loss of a sample fades as it is learnt; 0 is cross-entropy."""
-
-    def check(self) -> None:
-        require_number("gamma", self.gamma, least=0)
-
-    def loss(self, logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
-        return focal_loss(logits, target, gamma=self.gamma)
 
 
 @register("flsd")
@@ -75,5 +71,4 @@ class FLSD(LossMethod):
     The schedule is the supplement's. The release has a third interval, from 0.5 up, whose gamma is configured, also to 3.
     """
 
-    def loss(self, logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
-        return flsd_loss(logits, target)
+    function = staticmethod(flsd_loss)

@@ -2,16 +2,14 @@
 
 from dataclasses import dataclass
 
-from jaxtyping import Float, Int
-from torch import Tensor
 from torch.nn import functional as F
 
 from rankmixup.errors import require_number
 from rankmixup.methods.base import LossMethod, register
-from rankmixup.ops import Logits, Reduction, Target, check_batch, reduce
+from rankmixup.ops import Logits, Loss, Reduction, Target, check_batch, reduce
 
 
-def label_smoothing_loss(logits: Logits, target: Target, *, smoothing: float = 0.05, reduction: Reduction = "mean") -> Float[Tensor, "..."]:
+def label_smoothing_loss(logits: Logits, target: Target, *, smoothing: float = 0.05, reduction: Reduction = "mean") -> Loss:
     """Cross-entropy against smoothed labels: (1 - s) * (-log p_y) + s * mean_k(-log p_k), with s = `smoothing`.
 
     All K classes share the smoothed mass, the true one included.
@@ -37,11 +35,9 @@ class LabelSmoothing(LossMethod):
     The default is the supplement's; the release's configuration has 0.2.
     """
 
+    function = staticmethod(label_smoothing_loss)
     smoothing: float = 0.05
     """Share of the label that is spread evenly over all classes (alpha in the supplement)."""
 
     def check(self) -> None:
         require_number("smoothing", self.smoothing, least=0, most=1)
-
-    def loss(self, logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
-        return label_smoothing_loss(logits, target, smoothing=self.smoothing)

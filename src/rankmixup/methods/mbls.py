@@ -3,18 +3,14 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 from torch.nn import functional as F
 
 from rankmixup.errors import require_number
 from rankmixup.methods.base import LossMethod, register
-from rankmixup.ops import Logits, Reduction, Target, check_batch, max_logit, reduce
+from rankmixup.ops import Logits, Loss, Reduction, Target, check_batch, max_logit, reduce
 
 
-def mbls_loss(
-    logits: Logits, target: Target, *, margin: float = 6.0, weight: float = 0.1, reduction: Reduction = "mean"
-) -> Float[Tensor, "..."]:
+def mbls_loss(logits: Logits, target: Target, *, margin: float = 6.0, weight: float = 0.1, reduction: Reduction = "mean") -> Loss:
     """Cross-entropy plus `weight` times the mean over classes of max(0, max_k z_k - z_j - margin).
 
     The gradient flows through the largest logit too.
@@ -43,14 +39,9 @@ class MbLS(LossMethod):
     The margin is the supplement's for CIFAR-10 and CIFAR-100, which has 10 for Tiny-ImageNet; the weight is the release's.
     """
 
+    function = staticmethod(mbls_loss)
+    nonnegative = ("margin", "weight")
     margin: float = 6.0
     """Distance m from the largest logit that costs nothing; 10 for Tiny-ImageNet."""
     weight: float = 0.1
     """Weight of the penalty (lambda in Liu et al.)."""
-
-    def check(self) -> None:
-        require_number("margin", self.margin, least=0)
-        require_number("weight", self.weight, least=0)
-
-    def loss(self, logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
-        return mbls_loss(logits, target, margin=self.margin, weight=self.weight)

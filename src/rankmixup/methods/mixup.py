@@ -2,20 +2,19 @@
 
 from dataclasses import dataclass
 
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 from rankmixup.errors import require
 from rankmixup.methods.base import Method, register
 from rankmixup.mixers import Mixer, Mixup
-from rankmixup.ops import Logits, PerSample, Reduction, Target, check_batch, check_unit, class_indices, reduce
+from rankmixup.ops import Logits, Loss, PerSample, Reduction, Target, check_batch, check_unit, class_indices, reduce
 from rankmixup.types import Batch, Context, StepOutput
 
 
 def label_mixture_loss(
     mixed_logits: Logits, target: Target, partner_target: Target, lam: PerSample, *, reduction: Reduction = "mean"
-) -> Float[Tensor, "..."]:
+) -> Loss:
     """Cross-entropy against the mixture `lam * target + (1 - lam) * partner_target`, Eqs. (4) and (6).
 
     Args:

@@ -4,22 +4,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
 from rankmixup.errors import require, require_choice, require_number
 from rankmixup.methods.base import LossMethod, register
-from rankmixup.ops import Logits, Reduction, Target, check_batch, confidence, reduce
+from rankmixup.ops import Logits, Loss, Reduction, Target, check_batch, confidence, reduce
 
 Form = Literal["squared", "weighted"]
 
 _WIDTH = 0.4  # of the Laplacian kernel, in every implementation
 
 
-def mmce_loss(
-    logits: Logits, target: Target, *, weight: float = 1.0, form: Form = "squared", reduction: Reduction = "mean"
-) -> Float[Tensor, "..."]:
+def mmce_loss(logits: Logits, target: Target, *, weight: float = 1.0, form: Form = "squared", reduction: Reduction = "mean") -> Loss:
     """Cross-entropy plus `weight` times the maximum mean calibration error (MMCE) of the batch.
 
     With confidences r, correctness c (a constant to the gradient) and the kernel `k_ij = exp(-|r_i - r_j| / 0.4)`, the `"squared"`
@@ -42,10 +40,8 @@ def mmce_loss(
     """
     require_number("weight", weight, least=0)
     require_choice("form", form, ("squared", "weighted"))
-    require(
-        form == "squared" or reduction != "none",
-        "reduction must be 'mean' or 'sum' for the form 'weighted', which is one number for the whole batch, got 'none'",
-    )
+    refused = "reduction must be 'mean' or 'sum' for the form 'weighted', which is one number for the whole batch, got 'none'"
+    require(form == "squared" or reduction != "none", refused)
     logits, target = check_batch(logits, target)
     term = (_squared if form == "squared" else _weighted)(confidence(logits), logits.argmax(dim=1) == target)
     return reduce(F.cross_entropy(logits, target, reduction="none") + weight * term, reduction)
@@ -87,13 +83,9 @@ class MMCE(LossMethod):
     the weighted form with weight 2.
     """
 
+    function = staticmethod(mmce_loss)
+    nonnegative = ("weight",)
     weight: float = 1.0
     """Weight of the calibration term (lambda in Kumar et al.)."""
     form: Form = "squared"
     """MMCE_m without its root, as released, or the square-root form MMCE_w that balances right and wrong predictions."""
-
-    def check(self) -> None:
-        require_number("weight", self.weight, least=0)
-
-    def loss(self, logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
-        return mmce_loss(logits, target, weight=self.weight, form=self.form)

@@ -2,46 +2,37 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from rankmixup import ops
 from rankmixup.errors import require, require_choice, require_number, require_whole
 from rankmixup.methods.base import Method, register
 from rankmixup.methods.cross_entropy import cross_entropy_loss
 from rankmixup.mixers import Mixed, Mixer, Mixup
-from rankmixup.ops import (
-    Logits,
-    PlainArray,
-    Reduction,
-    check_floats,
-    check_logits,
-    check_tensor,
-    check_unit,
-    confidence,
-    max_logit,
-    reduce,
-    upcast,
-)
+from rankmixup.ops import Logits, Loss, PlainArray, Reduction
 from rankmixup.types import Batch, Context, StepOutput
 
 Space = Literal["logit", "probability"]
 Masking = Literal["skip", "release", "keep"]
 Ratio = Literal["symmetric", "paper"]
+Mixes: TypeAlias = Float[Tensor, "M B K"] | PlainArray
+PerMix: TypeAlias = Float[Tensor, "M B"] | PlainArray
 
 
 def mixup_ranking_loss(
     logits: Logits,
-    mixed_logits: Float[Tensor, "B K"] | Float[Tensor, "M B K"] | PlainArray,
+    mixed_logits: Logits | Mixes,
     *,
     margin: float = 2.0,
     space: Space = "logit",
     same_class: Bool[Tensor, " B"] | Bool[Tensor, "M B"] | PlainArray | None = None,
     masking: Masking = "skip",
     reduction: Reduction = "mean",
-) -> Float[Tensor, "..."]:
+) -> Loss:
     """Mixup ranking loss, Eq. (10): a hinge that asks a raw sample to beat its own mix by `margin`. The ranking term alone.
 
     Args:
@@ -65,34 +56,28 @@ def mixup_ranking_loss(
     require_number("margin", margin, least=0)
     require_choice("space", space, ("logit", "probability"))
     require_choice("masking", masking, ("skip", "release", "keep"))
-    logits, mixed_logits = check_floats("logits", logits), check_floats("mixed_logits", mixed_logits)
-    mixes = mixed_logits.ndim
-    logits, mixed_logits = _check_pair(logits, mixed_logits.unsqueeze(0) if mixes == 2 else mixed_logits)
+    mixed_logits = ops.check_floats("mixed_logits", mixed_logits)
+    one_mix = mixed_logits.ndim == 2
+    logits, mixed_logits = _check_pair(logits, mixed_logits.unsqueeze(0) if one_mix else mixed_logits)
     hinge = _hinges(logits, mixed_logits, margin, space)
     if same_class is not None:
-        same_class = check_tensor("same_class", same_class, logits)
+        same_class = ops.check_tensor("same_class", same_class, logits)
         require(same_class.dtype == torch.bool, f"same_class must hold true or false, got {same_class.dtype}")
-        same_class = same_class.unsqueeze(0) if mixes == 2 else same_class
+        same_class = same_class.unsqueeze(0) if one_mix else same_class
         require(same_class.shape == hinge.shape, f"same_class must have shape {list(hinge.shape)}, got {list(same_class.shape)}")
-    if same_class is not None and masking != "keep":
-        other_class = (~same_class).to(hinge.dtype)
-        hinge = hinge * (other_class if masking == "skip" else other_class.mean(dim=1, keepdim=True))
-    return reduce(hinge.mean(dim=0), reduction)
+        other_class = torch.ones_like(hinge) if masking == "keep" else (~same_class).to(hinge.dtype)
+        hinge = hinge * (other_class.mean(dim=1, keepdim=True) if masking == "release" else other_class)
+    return ops.reduce(hinge.mean(dim=0), reduction)
 
 
 def _hinges(logits: Float[Tensor, "B K"], mixed_logits: Float[Tensor, "M B K"], margin: float, space: Space) -> Float[Tensor, "M B"]:
-    score = confidence if space == "probability" else max_logit
-    return torch.relu(score(upcast(mixed_logits)) - score(upcast(logits)) + margin)
+    score = ops.confidence if space == "probability" else ops.max_logit
+    return torch.relu(score(ops.upcast(mixed_logits)) - score(ops.upcast(logits)) + margin)
 
 
 def mndcg_loss(
-    logits: Logits,
-    mixed_logits: Float[Tensor, "M B K"] | PlainArray,
-    relevance: Float[Tensor, "M B"] | PlainArray,
-    *,
-    ratio: Ratio = "symmetric",
-    reduction: Reduction = "mean",
-) -> Float[Tensor, "..."]:
+    logits: Logits, mixed_logits: Mixes, relevance: PerMix, *, ratio: Ratio = "symmetric", reduction: Reduction = "mean"
+) -> Loss:
     """M-NDCG loss, Eqs. (13) and (14). The ranking term alone.
 
     The raw sample comes first, then its mixes in descending order of `relevance`. DCG sums their confidences, IDCG 1 and the
@@ -117,12 +102,10 @@ def mndcg_loss(
     """
     require_choice("ratio", ratio, ("symmetric", "paper"))
     logits, mixed_logits = _check_pair(logits, mixed_logits)
-    relevance = check_unit("relevance", relevance, logits)
-    require(
-        relevance.shape == mixed_logits.shape[:2],
-        f"relevance must have shape {list(mixed_logits.shape[:2])}, got {list(relevance.shape)}",
-    )
-    raw, mixed = confidence(logits), confidence(mixed_logits)  # [B] and [M, B]
+    relevance = ops.check_unit("relevance", relevance, logits)
+    shape = mixed_logits.shape[:2]
+    require(relevance.shape == shape, f"relevance must have shape {list(shape)}, got {list(relevance.shape)}")
+    raw, mixed = ops.confidence(logits), ops.confidence(mixed_logits)  # [B] and [M, B]
     relevance = relevance.to(mixed.dtype)
     # Stable, so that equal relevances (one lambda drawn twice, two same-class partners) keep the order they were drawn in.
     order = relevance.argsort(dim=0, descending=True, stable=True)
@@ -130,22 +113,20 @@ def mndcg_loss(
     discount = 1 / torch.log2(positions + 1).unsqueeze(1)  # [M, 1]; the raw sample's, 1 / log2(2), is 1
     dcg = raw + (mixed.gather(0, order) * discount).sum(dim=0)
     ideal = 1 + (relevance.gather(0, order) * discount).sum(dim=0)
-    value = dcg / ideal
-    if ratio == "symmetric":
-        value = torch.where(dcg < ideal, value, ideal / dcg)
-    return reduce(1 - value, reduction)
+    value = dcg / ideal if ratio == "paper" else torch.where(dcg < ideal, dcg / ideal, ideal / dcg)
+    return ops.reduce(1 - value, reduction)
 
 
-def _check_pair(logits: Logits, mixed_logits: Float[Tensor, "M B K"] | PlainArray) -> tuple[Tensor, Tensor]:
+def _check_pair(logits: Logits, mixed_logits: Mixes) -> tuple[Tensor, Tensor]:
     """Both as tensors, never in half precision; refuses what does not fit together."""
-    logits = check_logits(check_floats("logits", logits))
-    mixed_logits = check_floats("mixed_logits", mixed_logits, logits)
+    logits = ops.check_logits(ops.check_floats("logits", logits))
+    mixed_logits = ops.check_floats("mixed_logits", mixed_logits, logits)
     require(
         mixed_logits.ndim == 3 and mixed_logits.shape[1:] == logits.shape and mixed_logits.numel() > 0,
         "mixed_logits must hold M >= 1 mixes of each row of logits, [M, B, K] against [B, K], "
         f"got {list(mixed_logits.shape)} and {list(logits.shape)}",
     )
-    return upcast(logits), upcast(mixed_logits)
+    return ops.upcast(logits), ops.upcast(mixed_logits)
 
 
 @dataclass(frozen=True)
@@ -153,6 +134,7 @@ class _RankMixup(Method):
     """Cross-entropy on raw samples plus a weighted ranking term on their mixes; mixed samples get no label."""
 
     orders_mixes = True
+    nonnegative = ("weight",)
 
     weight: float = 0.1
     """Weight w of the ranking term (the paper's, for all data sets)."""
@@ -162,7 +144,7 @@ class _RankMixup(Method):
     """Mixes of each sample (Q - 1 in the paper)."""
 
     def check(self) -> None:
-        require_number("weight", self.weight, least=0)
+        super().check()
         require_whole("num_mixes", self.num_mixes, least=1)
 
     @abstractmethod
@@ -189,6 +171,7 @@ class RankMixupMRL(_RankMixup):
     Defaults are the paper's for CIFAR-10: one mix, margin 2, weight 0.1, alpha 2.
     """
 
+    nonnegative = ("weight", "margin")
     margin: float = 2.0
     """Margin m between the confidences of a raw and a mixed sample (in logits unless `space` says otherwise)."""
     space: Space = "logit"
@@ -196,23 +179,13 @@ class RankMixupMRL(_RankMixup):
     masking: Masking = "skip"
     """What becomes of mixes with a partner of the same class."""
 
-    def check(self) -> None:
-        super().check()
-        require_number("margin", self.margin, least=0)
-
     def hinges(self, logits: Float[Tensor, "B K"], mixed_logits: Float[Tensor, "M B K"]) -> Float[Tensor, "M B"]:
         return _hinges(logits, mixed_logits, self.margin, self.space)
 
     def ranking(self, mixed: Mixed, target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
         assert mixed.raw is not None
-        return mixup_ranking_loss(
-            mixed.raw,
-            mixed.logits,
-            margin=self.margin,
-            space=self.space,
-            same_class=mixed.same_class(target),
-            masking=self.masking,
-        )
+        same = mixed.same_class(target)
+        return mixup_ranking_loss(mixed.raw, mixed.logits, margin=self.margin, space=self.space, same_class=same, masking=self.masking)
 
 
 @register("rankmixup-mndcg", "mndcg", "m-ndcg")

@@ -3,15 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from rankmixup.errors import require, require_choice, require_number
 from rankmixup.methods.base import Method, register
 from rankmixup.methods.cross_entropy import cross_entropy_loss
 from rankmixup.methods.mixup import label_mixture_loss
 from rankmixup.mixers import Mixer, Mixup
-from rankmixup.ops import Logits, PerSample, Reduction, Target, reduce
+from rankmixup.ops import Logits, Loss, PerSample, Reduction, Target, reduce
 from rankmixup.types import Batch, Context, StepOutput
 
 Weighting = Literal["half", "sum"]
@@ -27,7 +26,7 @@ def regmixup_loss(
     weighting: Weighting = "half",
     eta: float = 1.0,
     reduction: Reduction = "mean",
-) -> Float[Tensor, "..."]:
+) -> Loss:
     """Cross-entropy on raw samples and on label mixtures: CE/2 + MCE/2 (`"half"`), or CE + `eta` MCE (`"sum"`).
 
     >>> import torch

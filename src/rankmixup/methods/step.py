@@ -27,6 +27,7 @@ class Objective(nn.Module):
         super().__init__()
         self.method = method
         self.state = ctx.state
+        self.num_classes = ctx.num_classes
         self._ctx = ctx
         self._class_counts = ctx.class_counts
         self.epoch = 0
@@ -49,7 +50,10 @@ class Objective(nn.Module):
         check = torch.compiler.disable(self._check_classes) if in_place else self._check_classes
         watch = nn.Module.register_forward_hook(model, check)  # not its own method: a ScriptModule refuses that
         try:
-            return self._step(model, Batch(x, y, index)) if self.training else self._evaluate(model, x, y)
+            if self.training:
+                return self._step(model, Batch(x, y, index))
+            logits = model(x)
+            return StepOutput(cross_entropy_loss(logits, y), logits, {})
         finally:
             watch.remove()
 
@@ -61,21 +65,12 @@ class Objective(nn.Module):
         self.steps += 1
         return output
 
-    def _evaluate(self, model: nn.Module, x: Tensor, y: Tensor) -> StepOutput:
-        logits = model(x)
-        return StepOutput(cross_entropy_loss(logits, y), logits, {})
-
     def _check_classes(self, model: nn.Module, inputs: Any, logits: Any) -> None:
         check_logits(logits, classes=self.num_classes)
 
     def extra_repr(self) -> str:
         """The method with its fields and the number of classes."""
         return f"{self.method!r}, num_classes={self.num_classes}"
-
-    @property
-    def num_classes(self) -> int:
-        """How many logits a model must return for each sample."""
-        return self._ctx.num_classes
 
     def draw_from(self, rng: torch.Generator) -> None:
         """Go on with the random stream `rng`."""
@@ -128,11 +123,10 @@ def objective(
     require(not unused, f"{unused} must be set in the method itself or be given with its name or class, got {shown(method)}")
     num_classes, seed, rank = require_whole("num_classes", num_classes, least=1), require_whole("seed", seed), require_whole("rank", rank)
     method.check_task(num_classes)
-    counts = None if class_counts is None else check_counts("class_counts", as_tensor("class_counts", class_counts), wait=True)
-    require(
-        counts is None or counts.shape == (num_classes,),
-        f"class_counts must hold {num_classes} numbers, got {None if counts is None else list(counts.shape)}",
-    )
+    counts = None
+    if class_counts is not None:
+        counts = check_counts("class_counts", as_tensor("class_counts", class_counts), wait=True)
+        require(counts.shape == (num_classes,), f"class_counts must hold {num_classes} numbers, got {list(counts.shape)}")
     state = method.initial_state(num_classes=num_classes, dataset_size=dataset_size)
     return Objective(method, Context(random.stream(seed, "mixing", rank), num_classes, counts, state))
 
@@ -144,22 +138,19 @@ class TrainStep(nn.Module):
     give each process its own, `objective(..., rank=rank)`, and save `step.objective.state_dict()` beside the model's, from each.
     """
 
+    objective: Objective
+
     def __init__(self, model: nn.Module, objective: Objective):
         super().__init__()
         require(isinstance(model, nn.Module), f"model must be a torch.nn.Module, got {shown(model)}")
         require(isinstance(objective, Objective), f"objective must be made by rankmixup.objective, got {shown(objective)}")
         self.model = model
-        self._objective = (objective,)
+        self.__dict__["objective"] = objective
 
     def train(self, mode: bool = True) -> "TrainStep":
         """Set the mode of the objective too, which is not among the registered modules."""
         self.objective.train(mode)
-        super().train(mode)
-        return self
-
-    @property
-    def objective(self) -> Objective:
-        return self._objective[0]
+        return super().train(mode)
 
     def forward(self, x: Tensor, y: Int[Tensor, " B"], index: Int[Tensor, " B"] | None = None) -> StepOutput:
         return self.objective(self.model, x, y, index)

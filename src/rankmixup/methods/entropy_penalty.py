@@ -37,14 +37,11 @@ def entropy_penalty_loss(
 @register("ecp")
 @dataclass(frozen=True)
 class EntropyPenalty(LossMethod):
-    """Cross-entropy less a share of the prediction's entropy, the confidence penalty ECP (Pereyra et al., 2017).
-
-    The weight is the supplement's and the release's, but the release divides the entropy by K: `per_class`.
-    """
+    """Cross-entropy less a share of the prediction's entropy, the confidence penalty ECP (Pereyra et al., 2017)."""
 
     function = staticmethod(entropy_penalty_loss)
     nonnegative = ("weight",)
     weight: float = 0.1
-    """Weight of the entropy (beta in Pereyra et al.)."""
+    """Weight of the entropy (beta in Pereyra et al.), the supplement's and the release's."""
     per_class: bool = False
     """Divide the entropy by the number of classes, as released."""

@@ -52,15 +52,12 @@ def _modulated(log_p: Float[Tensor, " B"], gamma: float | Float[Tensor, " B"]) -
 @register("focal", "fl", "focal-loss")
 @dataclass(frozen=True)
 class Focal(LossMethod):
-    """Focal loss with one gamma for all samples (Lin et al., 2017; for calibration, Mukhoti et al., 2020).
-
-    The default is the supplement's and the release's.
-    """
+    """Focal loss with one gamma for all samples (Lin et al., 2017; for calibration, Mukhoti et al., 2020)."""
 
     function = staticmethod(focal_loss)
     nonnegative = ("gamma",)
     gamma: float = 3.0
-    """Exponent gamma of 1 - p_y: how fast the loss of a sample fades as it is learnt; 0 is cross-entropy."""
+    """Exponent gamma of 1 - p_y, 3 as in the supplement and the release: how fast a sample's loss fades; 0 is cross-entropy."""
 
 
 @register("flsd")

@@ -30,10 +30,7 @@ def label_smoothing_loss(logits: Logits, target: Target, *, smoothing: float = 0
 @register("label-smoothing", "ls")
 @dataclass(frozen=True)
 class LabelSmoothing(LossMethod):
-    """Cross-entropy against labels smoothed towards the uniform distribution (Müller et al., 2019).
-
-    The default is the supplement's; the release's configuration has 0.2.
-    """
+    """Cross-entropy against labels smoothed towards the uniform distribution (Müller et al., 2019)."""
 
     function = staticmethod(label_smoothing_loss)
     smoothing: float = 0.05

@@ -34,14 +34,11 @@ def mbls_loss(logits: Logits, target: Target, *, margin: float = 6.0, weight: fl
 @register("mbls")
 @dataclass(frozen=True)
 class MbLS(LossMethod):
-    """Cross-entropy plus a penalty on logits more than a margin below the largest (Liu et al., 2022).
-
-    The margin is the supplement's for CIFAR-10 and CIFAR-100, which has 10 for Tiny-ImageNet; the weight is the release's.
-    """
+    """Cross-entropy plus a penalty on logits more than a margin below the largest (Liu et al., 2022)."""
 
     function = staticmethod(mbls_loss)
     nonnegative = ("margin", "weight")
     margin: float = 6.0
-    """Distance m from the largest logit that costs nothing; 10 for Tiny-ImageNet."""
+    """Distance m from the largest logit that costs nothing; the supplement's for CIFAR, which has 10 for Tiny-ImageNet."""
     weight: float = 0.1
-    """Weight of the penalty (lambda in Liu et al.)."""
+    """Weight of the penalty (lambda in Liu et al.), the release's."""

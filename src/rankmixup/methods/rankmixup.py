@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -121,11 +121,9 @@ def _check_pair(logits: Logits, mixed_logits: Mixes) -> tuple[Tensor, Tensor]:
     """Both as tensors, never in half precision; refuses what does not fit together."""
     logits = ops.check_logits(ops.check_floats("logits", logits))
     mixed_logits = ops.check_floats("mixed_logits", mixed_logits, logits)
-    require(
-        mixed_logits.ndim == 3 and mixed_logits.shape[1:] == logits.shape and mixed_logits.numel() > 0,
-        "mixed_logits must hold M >= 1 mixes of each row of logits, [M, B, K] against [B, K], "
-        f"got {list(mixed_logits.shape)} and {list(logits.shape)}",
-    )
+    rule, found = "mixed_logits must hold M >= 1 mixes of each row of logits, [M, B, K] against [B, K]", list(mixed_logits.shape)
+    fits = mixed_logits.ndim == 3 and mixed_logits.shape[1:] == logits.shape and mixed_logits.numel() > 0
+    require(fits, f"{rule}, got {found} and {list(logits.shape)}")
     return ops.upcast(logits), ops.upcast(mixed_logits)
 
 
@@ -134,7 +132,7 @@ class _RankMixup(Method):
     """Cross-entropy on raw samples plus a weighted ranking term on their mixes; mixed samples get no label."""
 
     orders_mixes = True
-    nonnegative = ("weight",)
+    nonnegative: ClassVar[tuple[str, ...]] = ("weight",)
 
     weight: float = 0.1
     """Weight w of the ranking term (the paper's, for all data sets)."""

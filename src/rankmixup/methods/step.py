@@ -9,7 +9,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from rankmixup import random
-from rankmixup.errors import InvalidInput, require, require_whole, shown
+from rankmixup.errors import require, require_whole, shown
 from rankmixup.methods.base import Method
 from rankmixup.methods.cross_entropy import cross_entropy_loss
 from rankmixup.ops import as_tensor, check_counts, check_logits, check_tensor, class_indices
@@ -35,11 +35,9 @@ class Objective(nn.Module):
 
     def forward(self, model: nn.Module, x: Tensor, y: Int[Tensor, " B"], index: Int[Tensor, " B"] | None = None) -> StepOutput:
         require(isinstance(model, nn.Module), f"model must be a torch.nn.Module, got {shown(model)}; wrap a function in a module")
-        if isinstance(getattr(model, "_orig_mod", model), nn.parallel.DistributedDataParallel):
-            raise InvalidInput(
-                "model must not be wrapped in DistributedDataParallel, since a step forwards it more than once; "
-                "wrap rankmixup.TrainStep(model, objective) instead and call that"
-            )
+        # A step may forward the model more than once, which DDP does not allow.
+        wrapped = isinstance(getattr(model, "_orig_mod", model), nn.parallel.DistributedDataParallel)
+        require(not wrapped, "model must not be wrapped in DistributedDataParallel; wrap rankmixup.TrainStep(model, objective) instead")
         # Before a forward changes anything.
         require(isinstance(x, Tensor), f"x must be a tensor, got {shown(x)}")
         require(check_tensor("x", x).ndim > 0, "x must hold a batch of samples, got a single number")

@@ -19,19 +19,8 @@ if TYPE_CHECKING:
     from rankmixup.runs import Optimisation, Run, StoredRun
     from rankmixup.training.train import train
 
-_HOME = {
-    "Objective": "methods",
-    "Optimisation": "runs",
-    "Run": "runs",
-    "StoredRun": "runs",
-    "TemperatureScaling": "posthoc",
-    "TrainStep": "methods",
-    "build_model": "models",
-    "compare": "evaluation",
-    "evaluate": "evaluation",
-    "objective": "methods",
-    "train": "training",
-}
+_HOME = {"TemperatureScaling": "posthoc", "build_model": "models", "compare": "evaluation", "evaluate": "evaluation", "train": "training"}
+_HOME |= dict.fromkeys(("Objective", "TrainStep", "objective"), "methods") | dict.fromkeys(("Optimisation", "Run", "StoredRun"), "runs")
 
 __all__ = ["Objective", "Optimisation", "Run", "StoredRun", "TemperatureScaling", "TrainStep", "__version__"]
 __all__ += ["build_model", "compare", "evaluate", "objective", "train"]

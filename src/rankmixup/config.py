@@ -10,7 +10,7 @@ from abc import ABC
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from rankmixup.errors import InvalidInput, shown, unknown_name
+from rankmixup.errors import InvalidInput, require, shown, unknown_name
 from rankmixup.registry import Registry
 
 C = TypeVar("C", bound="Configured")
@@ -40,21 +40,18 @@ class Configured(ABC):  # noqa: B024 - subclasses have the abstract methods
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data from which `from_dict` makes an equal object."""
-        return _described(self, every_field=True)
+        return _described(self)
 
     @classmethod
     def from_dict(cls: type[C], data: dict[str, Any]) -> C:
         """The object that `to_dict` described."""
-        if not isinstance(data, dict):
-            raise InvalidInput(f"{cls.__name__} must be described by a JSON object, got {data!r}")
+        require(isinstance(data, dict), f"{cls.__name__} must be described by a JSON object, got {data!r}")
         data = dict(data)
         target: type[C] = cls
         if cls.registry is not None:
-            if "name" not in data:
-                raise InvalidInput(f'a {cls.registry.kind} must be described with its "name", got {data!r}')
+            require("name" in data, f'a {cls.registry.kind} must be described with its "name", got {data!r}')
             target = cls.registry[str(data.pop("name"))]
-            if not issubclass(target, cls):
-                raise InvalidInput(f"{cls.registry.kind} {target.name!r} is no {cls.__name__}")
+            require(issubclass(target, cls), f"{cls.registry.kind} {target.name!r} is no {cls.__name__}")
         return target.with_fields({key: _revived(_hints(target).get(key), value) for key, value in data.items()})
 
     @classmethod
@@ -74,7 +71,7 @@ class Configured(ABC):  # noqa: B024 - subclasses have the abstract methods
 
         Fields that take no part in comparisons (`field(compare=False)`) take none in the hash.
         """
-        return content_hash(_described(self, every_field=False))
+        return content_hash(_described(self, all_fields=False))
 
 
 def content_hash(data: Any) -> str:
@@ -101,20 +98,16 @@ def _hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
-def _described(thing: Configured, *, every_field: bool) -> dict[str, Any]:
-    if thing.registry is not None and thing.registry[thing.name] is not type(thing):
-        raise InvalidInput(f"{type(thing).__name__} must be registered under a name of its own, it has {thing.name!r} from its parent")
-    fields = [field for field in dataclasses.fields(thing) if every_field or field.compare]  # type: ignore[arg-type]
-    head = {"name": thing.name} if thing.name else {}
-    return head | {field.name: _plain(getattr(thing, field.name), every_field=every_field) for field in fields}
-
-
-def _plain(value: Any, *, every_field: bool) -> Any:
-    if isinstance(value, Configured):
-        return _described(value, every_field=every_field)
+def _described(value: Any, all_fields: bool = True) -> Any:
     if isinstance(value, tuple):
-        return [_plain(item, every_field=every_field) for item in value]
-    return value
+        return [_described(item, all_fields) for item in value]
+    if not isinstance(value, Configured):
+        return value
+    if value.registry is not None and value.registry[value.name] is not type(value):
+        raise InvalidInput(f"{type(value).__name__} must be registered under a name of its own, it has {value.name!r} from its parent")
+    fields = [field.name for field in dataclasses.fields(value) if all_fields or field.compare]  # type: ignore[arg-type]
+    head = {"name": value.name} if value.name else {}
+    return head | {name: _described(getattr(value, name), all_fields) for name in fields}
 
 
 def _revived(annotation: Any, value: Any) -> Any:
@@ -126,9 +119,7 @@ def _revived(annotation: Any, value: Any) -> Any:
 
 
 def _alternatives(annotation: Any) -> tuple[Any, ...]:
-    if get_origin(annotation) in (Union, types.UnionType):
-        return get_args(annotation)
-    return (annotation,)
+    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
 
 
 def _checked(owner: str, field: str, annotation: Any, value: Any) -> Any:
@@ -149,16 +140,12 @@ def _checked(owner: str, field: str, annotation: Any, value: Any) -> Any:
                 number = float(value)
             except OverflowError:
                 number = math.inf
-            if not math.isfinite(number):
-                raise InvalidInput(f"{where} must be finite, got {value}")
+            require(math.isfinite(number), f"{where} must be finite, got {shown(value)}")
             return number + 0.0  # -0.0 equals 0.0 and must not have another hash
         elif isinstance(expected, type) and isinstance(value, expected) and not (expected is int and isinstance(value, bool)):
             return value
     choices = [str(choice) for expected in _alternatives(annotation) for choice in get_args(expected) if get_origin(expected) is Literal]
     if choices and isinstance(value, str):
         raise unknown_name(where, value, choices)
-    raise InvalidInput(f"{where} must be of type {_type_name(annotation)}, got {shown(value)}")
-
-
-def _type_name(annotation: Any) -> str:
-    return annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")
+    kind = annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")
+    raise InvalidInput(f"{where} must be of type {kind}, got {shown(value)}")

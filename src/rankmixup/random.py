@@ -43,17 +43,19 @@ def permutations(count: int, size: int, rng: torch.Generator) -> Tensor:
 
 
 @contextlib.contextmanager
-def global_seed(seed: int, *names: str | int) -> Iterator[None]:
-    """Run the body with torch's global generators, of the CPU and of every GPU, seeded by the named stream, then put them back."""
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        torch.manual_seed(stream(seed, *names).initial_seed())
+def global_seed(seed: int, *names: str | int, gpus: bool = True) -> Iterator[None]:
+    """Run the body with torch's global generators, of the CPU and of every GPU, seeded by the named stream, then put them back.
+
+    With `gpus=False` that of the CPU alone: a worker process that was forked must not touch a GPU.
+    """
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if gpus else ()):
+        (torch.manual_seed if gpus else torch.default_generator.manual_seed)(stream(seed, *names).initial_seed())
         yield
 
 
 def global_state(device: torch.device) -> list[Tensor]:
     """Where torch's global generators stand: the CPU's and, if it is a GPU, that of `device`."""
-    states = [torch.get_rng_state()]
-    return [*states, torch.cuda.get_rng_state(device)] if device.type == "cuda" else states
+    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
 
 
 def set_global_state(states: Sequence[Tensor], device: torch.device) -> None:
@@ -61,11 +63,3 @@ def set_global_state(states: Sequence[Tensor], device: torch.device) -> None:
     torch.set_rng_state(states[0])
     if device.type == "cuda" and len(states) > 1:
         torch.cuda.set_rng_state(states[1], device)
-
-
-@contextlib.contextmanager
-def cpu_seed(seed: int, *names: str | int) -> Iterator[None]:
-    """As `global_seed`, for the generator of the CPU alone: a worker process that was forked must not touch a GPU."""
-    with torch.random.fork_rng(devices=()):
-        torch.default_generator.manual_seed(stream(seed, *names).initial_seed())
-        yield

@@ -140,5 +140,5 @@ class _Decoder(torch.utils.data.Dataset[Tensor | str]):
         if self.draws is None:
             return pil_to_tensor(file_transform(self.view, training=False)(image))
         seed, *names = self.draws
-        with random.cpu_seed(int(seed), *names, place):
+        with random.global_seed(int(seed), *names, place, gpus=False):
             return pil_to_tensor(file_transform(self.view, training=True)(image))

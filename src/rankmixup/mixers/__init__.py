@@ -6,5 +6,4 @@ from rankmixup.mixers.manifold import ManifoldMixup, stage_names
 from rankmixup.mixers.mixup import Mixup, mixup
 from rankmixup.types import Mixed
 
-__all__ = ["CutMix", "InputMixer", "ManifoldMixup", "Mixed", "Mixer", "Mixup", "cutmix", "cutmix_boxes", "mixup", "register"]
-__all__ += ["stage_names"]
+__all__ = ["CutMix", "InputMixer", "ManifoldMixup", "Mixed", "Mixer", "Mixup", "cutmix", "cutmix_boxes", "mixup", "register", "stage_names"]

@@ -32,13 +32,11 @@ def cutmix(
     partner, box = check_indices("partner", partner, len(x), x), check_integers("box", box, x)
     require(partner.shape[-1:] == x.shape[:1], f"partner must have a shape that ends in B = {len(x)}, got {list(partner.shape)}")
     require(box.shape == (*partner.shape, 4), f"box must have shape {[*partner.shape, 4]}, got {list(box.shape)}")
-    top, bottom, left, right = box.unbind(-1)
+    top, bottom, left, right = box.unsqueeze(-1).unbind(-2)  # each [*M, B, 1]
     ordered = box.device.type != "cpu" or bool(((top <= bottom) & (left <= right)).all())
     require(ordered, "box must be (top, bottom, left, right) with top <= bottom and left <= right, got others")
-    rows = torch.arange(height, device=x.device)
-    columns = torch.arange(width, device=x.device)
-    in_rows = (rows >= top.unsqueeze(-1)) & (rows < bottom.unsqueeze(-1))
-    in_columns = (columns >= left.unsqueeze(-1)) & (columns < right.unsqueeze(-1))
+    rows, columns = torch.arange(height, device=x.device), torch.arange(width, device=x.device)
+    in_rows, in_columns = (rows >= top) & (rows < bottom), (columns >= left) & (columns < right)
     inside = (in_rows.unsqueeze(-1) & in_columns.unsqueeze(-2)).unsqueeze(-3)
     lam = 1 - inside.sum(dim=(-3, -2, -1)) / (height * width)
     return torch.where(inside, x[partner], x), lam
@@ -52,10 +50,9 @@ def cutmix_boxes(
     centre = check_unit("centre", centre, lam)
     require(centre.shape == (*lam.shape, 2), f"centre must have shape {[*lam.shape, 2]}, got {list(centre.shape)}")
     require(isinstance(size, Sequence) and len(size) == 2, f"size must be a height and a width, got {shown(size)}")
-    for extent in size:
-        require_whole("size", extent, least=1)
     ends = []
     for axis, extent in enumerate(size):
+        require_whole("size", extent, least=1)
         length = (extent * (1 - lam).sqrt()).long()
         middle = (centre[..., axis] * extent).long()
         ends += [(middle - length // 2).clamp(0, extent), (middle + length // 2).clamp(0, extent)]
@@ -75,8 +72,7 @@ class CutMix(InputMixer):
         _check_images(x)
         width = 1 if self.lam_mode == "batch" else lam.shape[1]
         centre = torch.rand(lam.shape[0], width, 2, generator=rng).expand(*lam.shape, 2).to(lam.device)
-        boxes = cutmix_boxes(lam, centre, x.shape[2:])
-        mixed, lam = cutmix(x, boxes, partner)
+        mixed, lam = cutmix(x, cutmix_boxes(lam, centre, x.shape[2:]), partner)
         return mixed.flatten(0, 1), lam
 
 

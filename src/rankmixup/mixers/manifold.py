@@ -55,11 +55,31 @@ class ManifoldMixup(Mixer):
         require(self.layer == "random" or not self.layers, unused)
 
     def forward_mixed(self, model: nn.Module, x: Tensor, rng: torch.Generator, raw: bool, lam: Tensor, partner: Tensor) -> Mixed:
-        layer = self._pick(model, rng)
-        _layer(model, layer)  # an unknown name is refused before a forward changes anything
+        choices = self._choices(model)
+        name = choices[0] if len(choices) == 1 else choices[int(torch.randint(len(choices), (), generator=rng))]
+        layer = _layer(model, name)  # an unknown name is refused before a forward changes anything
         shared = raw and self.forward == "shared"
         raw_logits = check_logits(model(x), rows=len(x)) if raw and not shared else None
-        logits = self._forward_hooked(model, layer, x, lam, partner, with_raw=shared)
+        fired = 0
+
+        def mix(module: nn.Module, inputs: Any, features: Any) -> Tensor:
+            nonlocal fired
+            fired += 1
+            if not isinstance(features, Tensor) or features.ndim == 0 or len(features) != len(x):
+                shape = list(features.shape) if isinstance(features, Tensor) else type(features).__name__
+                raise InvalidInput(f"layer {name!r} must return one tensor [B, ...] with B = {len(x)} to be mixed, got {shape}")
+            mixes = mixup(features, lam, partner).flatten(0, 1)
+            return torch.cat([features, mixes]) if shared else mixes
+
+        handle = layer.register_forward_hook(mix)
+        try:
+            logits = model(x)
+        finally:
+            handle.remove()
+        # A hook put on a compiled model is skipped without a word; raw logits would then pass for mixed ones.
+        hint = " (a compiled model skips hooks: give the model before torch.compile)" if fired == 0 else ""
+        require(fired == 1, f"layer {name!r} must run exactly once in a forward to be mixed behind, it ran {fired} times{hint}")
+        logits = check_logits(logits, rows=(len(lam) + shared) * len(x))
         if shared:
             raw_logits, logits = logits[: len(x)], logits[len(x) :]
         return Mixed(raw_logits, logits.unflatten(0, lam.shape), lam, partner)
@@ -71,10 +91,6 @@ class ManifoldMixup(Mixer):
         for layer in self._choices(model):
             _layer(model, layer)
 
-    def _pick(self, model: nn.Module, rng: torch.Generator) -> str:
-        choices = self._choices(model)
-        return choices[0] if len(choices) == 1 else choices[int(torch.randint(len(choices), (), generator=rng))]
-
     def _choices(self, model: nn.Module) -> tuple[str, ...]:
         if self.layer == "random" and self.layers:
             return self.layers
@@ -83,32 +99,6 @@ class ManifoldMixup(Mixer):
         stages, architecture = stage_names(_unwrapped(model)), type(_unwrapped(model)).__name__
         require(len(stages) > 0, f"layer {self.layer!r} needs a model that names its stages, which {architecture} does not; name a layer")
         return stages[-1:] if self.layer == "last" else stages
-
-    @staticmethod
-    def _forward_hooked(model: nn.Module, layer: str, x: Tensor, lam: Tensor, partner: Tensor, with_raw: bool) -> Tensor:
-        fired = 0
-
-        def mix(module: nn.Module, inputs: Any, features: Any) -> Tensor:
-            nonlocal fired
-            fired += 1
-            if not isinstance(features, Tensor) or features.ndim == 0 or len(features) != len(x):
-                shape = list(features.shape) if isinstance(features, Tensor) else type(features).__name__
-                raise InvalidInput(f"layer {layer!r} must return one tensor [B, ...] with B = {len(x)} to be mixed, got {shape}")
-            mixes = mixup(features, lam, partner).flatten(0, 1)
-            return torch.cat([features, mixes]) if with_raw else mixes
-
-        handle = _layer(model, layer).register_forward_hook(mix)
-        try:
-            logits = model(x)
-        finally:
-            handle.remove()
-        # A hook put on a compiled model is skipped without a word; raw logits would then pass for mixed ones.
-        require(
-            fired == 1,
-            f"layer {layer!r} must run exactly once in a forward to be mixed behind, it ran {fired} times"
-            + (" (a compiled model skips hooks: give the model before torch.compile)" if fired == 0 else ""),
-        )
-        return check_logits(logits, rows=(len(lam) + with_raw) * len(x))
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:

@@ -25,10 +25,8 @@ def mixup(
     x = check_floats("x", x)
     require(x.ndim > 0, "x must be a batch of samples, got a single number")
     lam, partner = check_unit("lam", lam, x), check_indices("partner", partner, len(x), x)
-    require(
-        lam.shape == partner.shape and lam.shape[-1:] == x.shape[:1],
-        f"lam and partner must have one shape that ends in B = {len(x)}, got {list(lam.shape)} and {list(partner.shape)}",
-    )
+    wrong = f"lam and partner must have one shape that ends in B = {len(x)}, got {list(lam.shape)} and {list(partner.shape)}"
+    require(lam.shape == partner.shape and lam.shape[-1:] == x.shape[:1], wrong)
     weight = lam.to(x.dtype).reshape(*lam.shape, *[1] * (x.ndim - 1))
     # index_select and not x[partner]: its backward adds whole samples, where indexing's adds element by element.
     others = x.index_select(0, partner.flatten()).unflatten(0, partner.shape)

@@ -11,11 +11,10 @@ for _name in ("calibrator_contract", "contracts", "dataset_contract", "method_co
 
 from rankmixup.testing.calibrator_contract import CalibratorContract  # noqa: E402
 from rankmixup.testing.dataset_contract import DatasetContract  # noqa: E402
+from rankmixup.testing.helpers import TinyNet, toy_batch, two_processes  # noqa: E402
 from rankmixup.testing.method_contract import MethodContract  # noqa: E402
 from rankmixup.testing.metric_contract import MetricContract, RegisteredMetricContract  # noqa: E402
 from rankmixup.testing.mixer_contract import MixerContract  # noqa: E402
-from rankmixup.testing.processes import two_processes  # noqa: E402
-from rankmixup.testing.toys import TinyNet, toy_batch  # noqa: E402
 
 __all__ = ["CalibratorContract", "DatasetContract", "MethodContract", "MetricContract", "MixerContract", "RegisteredMetricContract"]
 __all__ += ["TinyNet", "toy_batch", "two_processes"]

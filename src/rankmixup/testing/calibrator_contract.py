@@ -24,11 +24,6 @@ class CalibratorContract:
     samples: int = 300
     classes: int = 4
 
-    @pytest.fixture
-    def calibrator(self) -> Calibrator:
-        """The calibrator under test; override it."""
-        raise NotImplementedError("a calibrator contract needs a fixture `calibrator`")
-
     def make_data(self, seed: int = 0) -> tuple[Tensor, Tensor]:
         """Overconfident logits in float64 and labels."""
         rng = random.stream(seed, "calibrator contract")

@@ -18,7 +18,7 @@ from rankmixup.registry import first_line
 
 
 class ConfiguredContract:
-    """Promises of everything that takes part in a run: it can be written down, read back and told from others."""
+    """Promises of everything that takes part in a run, the fixture `subject`: it can be written down, read back and told from others."""
 
     @pytest.fixture(autouse=True)
     def one_thread(self, request: pytest.FixtureRequest) -> None:
@@ -26,11 +26,6 @@ class ConfiguredContract:
         # No `yield`: where an import hook wraps this function, pytest would not see a generator and never run it.
         request.addfinalizer(functools.partial(torch.set_num_threads, torch.get_num_threads()))  # noqa: PT021
         torch.set_num_threads(1)
-
-    @pytest.fixture
-    def subject(self) -> Configured:
-        """The thing that promises."""
-        raise NotImplementedError
 
     def test_has_a_one_line_card(self, subject: Configured) -> None:
         """`rankmixup list` shows it."""

@@ -21,11 +21,6 @@ class DatasetContract(ConfiguredContract):
     """Folder with the files of the data set, if it has any."""
 
     @pytest.fixture
-    def data(self) -> DataSource:
-        """The data set under test; override it."""
-        raise NotImplementedError("a data set contract needs a fixture `data`")
-
-    @pytest.fixture
     def subject(self, data: DataSource) -> Configured:
         """The data set."""
         return data

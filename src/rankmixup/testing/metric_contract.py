@@ -15,7 +15,7 @@ from rankmixup import random
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import METRICS, evaluate
 from rankmixup.testing.contracts import assert_no_global_randomness
-from rankmixup.testing.processes import two_processes
+from rankmixup.testing.helpers import two_processes
 
 
 class RegisteredMetricContract:
@@ -23,11 +23,6 @@ class RegisteredMetricContract:
 
     samples: ClassVar[int] = 120
     classes: ClassVar[int] = 6
-
-    @pytest.fixture
-    def key(self) -> str:
-        """The key of the metric under test; override it."""
-        raise NotImplementedError("a contract of a registered metric needs a fixture `key`")
 
     def make_data(self, seed: int = 0) -> tuple[Tensor, Tensor]:
         """Logits in float64 and labels that are right often but not always."""
@@ -71,8 +66,7 @@ class RegisteredMetricContract:
     def test_few_and_equal_samples_are_within_range(self, key: str) -> None:
         """One sample, samples of one class, all right and all wrong; a metric that is undefined there may refuse them."""
         logits, target = self.make_data()
-        odd = [(logits[:1], target[:1]), (logits, 0 * target), (logits, logits.argmax(dim=1)), (logits, logits.argmin(dim=1))]
-        for data in odd:
+        for data in (logits[:1], target[:1]), (logits, 0 * target), (logits, logits.argmax(dim=1)), (logits, logits.argmin(dim=1)):
             with contextlib.suppress(InvalidInput):
                 assert 0 <= self.value(key, *data).item() <= METRICS[key].most
 
@@ -94,16 +88,6 @@ class MetricContract:
     def companions(self, metric: Make) -> tuple[Make, ...]:
         """Metrics to run in one pair of processes, which take seconds to start; of them, the one under test is one."""
         return (metric,)
-
-    @pytest.fixture
-    def metric(self) -> Make:
-        """Builds the metric under test; override it."""
-        raise NotImplementedError("a metric contract needs a fixture `metric`")
-
-    @pytest.fixture
-    def function(self) -> Function:
-        """The pure function of the same name, with the same options; override it."""
-        raise NotImplementedError("a metric contract needs a fixture `function`")
 
     def make_data(self, seed: int = 0) -> tuple[Tensor, Tensor]:
         """Logits in float64 and labels that are right often but not always; some confidences are tied."""
@@ -186,7 +170,6 @@ class MetricContract:
 
 
 def _updated(metric: Make, *batches: tuple[Tensor, Tensor]) -> Metric:
-    """A metric that has seen these batches."""
     streaming = metric()
     for batch in batches:
         streaming.update(*batch)
@@ -194,7 +177,6 @@ def _updated(metric: Make, *batches: tuple[Tensor, Tensor]) -> Metric:
 
 
 def _state(metric: Metric) -> list[Tensor]:
-    """All tensors that it keeps."""
     states = [getattr(metric, name) for name in metric._defaults]
     return [part for state in states for part in (state if isinstance(state, list) else [state])]
 
@@ -217,11 +199,4 @@ def _compute(rank: int, job: bytes) -> bytes:
 
 def assert_same(ours: Any, theirs: Any) -> None:
     """Equal up to the rounding of float64, through dictionaries."""
-    if isinstance(theirs, dict):
-        assert ours.keys() == theirs.keys()
-        for key in theirs:
-            assert_same(ours[key], theirs[key])
-    elif theirs is None:
-        assert ours is None
-    else:
-        assert float(ours) == pytest.approx(float(theirs), abs=1e-12)
+    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-12, check_dtype=False)

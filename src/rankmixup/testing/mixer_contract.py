@@ -11,17 +11,12 @@ from rankmixup.config import Configured
 from rankmixup.errors import InvalidInput
 from rankmixup.mixers import Mixer
 from rankmixup.testing.contracts import ConfiguredContract, assert_no_global_randomness
-from rankmixup.testing.toys import TinyNet, toy_batch
+from rankmixup.testing.helpers import TinyNet, toy_batch
 from rankmixup.types import Mixed
 
 
 class MixerContract(ConfiguredContract):
     """Inherit from it, call the class `Test...` and give it a fixture `mixer`; pytest then runs every test below."""
-
-    @pytest.fixture
-    def mixer(self) -> Mixer:
-        """The mixer under test; override it."""
-        raise NotImplementedError("a mixer contract needs a fixture `mixer`")
 
     @pytest.fixture
     def subject(self, mixer: Mixer) -> Configured:
@@ -45,26 +40,17 @@ class MixerContract(ConfiguredContract):
         assert ((mixed.lam >= 0) & (mixed.lam <= 1)).all()
         assert ((mixed.partner >= 0) & (mixed.partner < size)).all()
 
-    def test_raw_can_be_left_out(self, mixer: Mixer) -> None:
-        """For methods that train on mixes alone."""
-        assert self._mix(mixer, raw=False).raw is None
-
     def test_same_seed_same_draws(self, mixer: Mixer) -> None:
         """And another seed, other draws."""
         first, again, other = self._mix(mixer), self._mix(mixer), self._mix(mixer, seed=1)
         assert all(torch.equal(getattr(first, name), getattr(again, name)) for name in ("logits", "lam", "partner"))
         assert not torch.equal(first.logits, other.logits)
 
-    def test_takes_the_partner_it_is_given(self, mixer: Mixer) -> None:
-        """A sample that is its own partner stays what it was, whatever lambda."""
-        mixed = self._mix(mixer, TinyNet().eval(), partner=torch.arange(5).unsqueeze(0))
-        assert torch.equal(mixed.partner[0], torch.arange(5))
-        torch.testing.assert_close(mixed.logits[0], TinyNet().eval()(toy_batch(5).x))
-
-    def test_takes_the_lambda_it_is_given(self, mixer: Mixer) -> None:
-        """With lambda 1 a mix is the sample itself."""
-        mixed = self._mix(mixer, TinyNet().eval(), lam=torch.ones(1, 5))
-        assert torch.equal(mixed.lam, torch.ones(1, 5))
+    @pytest.mark.parametrize(("name", "given"), [("partner", torch.arange(5).unsqueeze(0)), ("lam", torch.ones(1, 5))])
+    def test_takes_the_partner_and_lambda_it_is_given(self, mixer: Mixer, name: str, given: Any) -> None:
+        """A sample stays what it was where it is its own partner, whatever lambda, and with lambda 1."""
+        mixed = self._mix(mixer, TinyNet().eval(), **{name: given})
+        assert torch.equal(getattr(mixed, name), given)
         torch.testing.assert_close(mixed.logits[0], TinyNet().eval()(toy_batch(5).x))
 
     def test_lambda_is_the_weight_of_the_own_sample(self, mixer: Mixer) -> None:
@@ -76,9 +62,11 @@ class MixerContract(ConfiguredContract):
         torch.testing.assert_close(mixed.logits, lam * mixed.raw + (1 - lam) * mixed.raw[mixed.partner])
 
     def test_gradient_reaches_every_parameter(self, mixer: Mixer) -> None:
-        """Through the mixes alone."""
+        """Through the mixes alone, since methods may leave the raw samples out."""
         model = TinyNet()
-        self._mix(mixer, model, size=8, raw=False).logits.square().sum().backward()
+        mixed = self._mix(mixer, model, size=8, raw=False)
+        assert mixed.raw is None
+        mixed.logits.square().sum().backward()
         assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
 
     def test_half_precision(self, mixer: Mixer) -> None:
@@ -90,9 +78,8 @@ class MixerContract(ConfiguredContract):
     def test_leaves_global_generators_and_inputs_alone(self, mixer: Mixer) -> None:
         """Randomness is an argument, and the loop may still need its batch."""
         x, model = toy_batch().x, TinyNet()
-        kept = x.clone()
         assert_no_global_randomness(lambda: mixer(model, x, random.stream(0, "mixing"), num_mixes=2).logits)
-        assert torch.equal(x, kept)
+        assert torch.equal(x, toy_batch().x)
         assert x._version == 0
         hooks = [module for module in model.modules() if module._forward_hooks or module._forward_pre_hooks]
         assert not hooks, "a hook was left behind"

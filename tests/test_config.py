@@ -96,7 +96,7 @@ def test_hash_is_the_sha256_of_sorted_compact_json():
 CHANGES = {
     RankMixupMRL(): {"weight": 0.2, "mixer": CutMix(), "num_mixes": 2, "margin": 1.0, "space": "probability", "masking": "keep"},
     RankMixupMNDCG(): {"weight": 0.2, "mixer": Mixup(alpha=1.0), "num_mixes": 2, "ratio": "paper", "relevance": "lambda"},
-    ManifoldMixup(): {"alpha": 2.0, "lam_mode": "sample", "layer": "layer1", "layers": ("layer1",), "forward": "separate"},
+    ManifoldMixup(layer="random"): {"alpha": 2.0, "lam_mode": "sample", "layer": "layer1", "layers": ("layer1",), "forward": "separate"},
     Mixup(): {"alpha": 2.0, "lam_mode": "sample", "forward": "joint"},
 }
 

@@ -95,11 +95,12 @@ def require_number(name: str, value: Any, *, least: float = -math.inf, most: flo
 def require_whole(name: str, value: Any, *, least: float = -math.inf, most: float = math.inf) -> int:
     """`value` as an int; raises `InvalidInput` unless it is a whole number from `least` to `most`."""
     # Not whatever has an index: an array of one number would be passed on as an array.
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    require(whole, f"{name} must be a whole number, got {shown(value)}")
-    require(value >= least, f"{name} must be at least {least}, got {shown(value)}")
-    require(value <= most, f"{name} must be at most {most}, got {shown(value)}")
-    return int(value)
+    number = None if isinstance(value, bool) or not isinstance(value, numbers.Integral) else int(value)
+    if number is None:
+        raise InvalidInput(f"{name} must be a whole number, got {shown(value)}")
+    require(number >= least, f"{name} must be at least {least}, got {shown(value)}")
+    require(number <= most, f"{name} must be at most {most}, got {shown(value)}")
+    return number
 
 
 def require_flag(name: str, value: Any) -> None:

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from rankmixup.reports.export import to_csv, to_latex, to_markdown
-from rankmixup.reports.html import write_report
+from rankmixup.reports.export import to_csv, to_latex, to_markdown, write_text
+from rankmixup.reports.html import render_report
 from rankmixup.reports.html_tables import class_table
 from tests.reports.chromium import Browser, find_chromium
 from tests.reports.entries import HOSTILE, make_entry
@@ -29,7 +29,7 @@ def entries():
 
 @pytest.fixture(scope="module")
 def address(entries, tmp_path_factory):
-    return write_report(entries, tmp_path_factory.mktemp("report") / "report.html").as_uri()
+    return write_text(tmp_path_factory.mktemp("report") / "report.html", render_report(entries)).as_uri()
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ from rankmixup.evaluation import Evaluation, Scores
 from rankmixup.files import write_json
 from rankmixup.metrics import classwise_calibration_error
 from rankmixup.reports.entry import ReportEntry, run_protocol
-from rankmixup.reports.html import distinct, render_report, write_report
+from rankmixup.reports.export import write_text
+from rankmixup.reports.html import distinct, render_report
 from rankmixup.reports.html_tables import class_table, protocol_table, summary_table, verdict
 from rankmixup.runs import Run, StoredRun
 from tests.reports.entries import HOSTILE, make_entry
@@ -208,7 +209,7 @@ def test_files_are_called_by_their_own_name():
 
 
 def test_written_whole(tmp_path):
-    path = write_report([make_entry(samples=20, classes=3)], tmp_path / "report.html")
+    path = write_text(tmp_path / "report.html", render_report([make_entry(samples=20, classes=3)]))
     text = path.read_text()
     assert text.startswith("<!DOCTYPE html>")
     assert text.rstrip().endswith("</html>")
@@ -216,11 +217,10 @@ def test_written_whole(tmp_path):
 
 
 def test_wrong_requests_are_refused_in_one_sentence(tmp_path):
-    entry = make_entry(samples=20, classes=3)
     with pytest.raises(InvalidInput, match="at least one model, got none"):
         render_report([])
     with pytest.raises(InvalidInput, match="must be in a folder that exists"):
-        write_report([entry], tmp_path / "nowhere" / "report.html")
+        write_text(tmp_path / "nowhere" / "report.html", "")
 
 
 @pytest.mark.slow

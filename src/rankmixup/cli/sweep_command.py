@@ -43,7 +43,7 @@ def run(argv: list[str]) -> None:
     from rankmixup.experiments import Task
     from rankmixup.experiments.sweep import rank
     from rankmixup.methods import Method
-    from rankmixup.reports.sweep import sweep_table
+    from rankmixup.reports.tables import sweep_table
 
     METRICS[options.metric]  # refused here, before any run is trained, if it is unknown
     method = Method.registry[key].name

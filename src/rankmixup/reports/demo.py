@@ -26,9 +26,9 @@ def demo_evaluations(results: dict[str, list[StoredRun]]) -> dict[str, list[Eval
     """Each run on its test set, before and after a temperature fitted on its validation set."""
     return {
         name: [
-            evaluate_scores(run.scores("test"), run.scores("val"), source=f"{name}, seed {run.run.seed}", fitted_on="val") for run in stored
+            evaluate_scores(run.scores("test"), run.scores("val"), source=f"{name}, seed {run.run.seed}", fitted_on="val") for run in runs
         ]
-        for name, stored in results.items()
+        for name, runs in results.items()
     }
 
 
@@ -38,33 +38,21 @@ def demo_table(evaluations: dict[str, list[Evaluation]]) -> RenderableType:
     title = f"digits, test set, %, mean and 95 % interval over {seeds} seeds" if seeds > 1 else "digits, test set, %, one seed"
     table = plain_table("method", "accuracy", "ECE", "interval", "noise", "OE", "UE", "verdict")
     for name, runs in evaluations.items():
+        calibrated = [each.calibration.metrics for each in runs if each.calibration]
         table.add_row(name, *_cells(metrics_over_seeds([each.metrics for each in runs])))
-        table.add_row(
-            "  with T", *_cells(metrics_over_seeds([each.calibration.metrics for each in runs if each.calibration])), end_section=True
-        )
+        table.add_row("  with T", *_cells(metrics_over_seeds(calibrated)), end_section=True)
     return Group(Text(title, style="bold"), table)
 
 
 def _cells(metrics: Metrics) -> list[str]:
-    def value(key: str) -> str:
-        estimate = metrics[key]
-        return "" if estimate is None else _percent(estimate.value)
-
+    accuracy, error, over, under = (_percent(each.value if each else None) for each in map(metrics.get, ("accuracy", "ece", "oe", "ue")))
     ece = metrics["ece"] or Estimate(0.0)
     interval = f"{_percent(max(0.0, ece.low or 0.0))} to {_percent(ece.high or 0.0)}"
-    return [
-        value("accuracy"),
-        value("ece"),
-        interval,
-        _percent(ece.floor.mean) if ece.floor else "",
-        value("oe"),
-        value("ue"),
-        ece.verdict or "",
-    ]
+    return [accuracy, error, interval, _percent(ece.floor and ece.floor.mean), over, under, ece.verdict or ""]
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}"
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f}"
 
 
 def demo_figures(results: dict[str, list[StoredRun]], output: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from rankmixup.evaluation.registry import metric_named
 from rankmixup.evaluation.results import Evaluation, FileKind, Metrics
 from rankmixup.reports.entry import ReportEntry
 from rankmixup.reports.export import Cell, DataTable, to_csv, to_latex, to_markdown, write_text
-from rankmixup.reports.html import render_report, write_report
+from rankmixup.reports.html import render_report
 from rankmixup.reports.tables import ESTIMATE_COLUMNS, estimate_cells
 from rankmixup.runs import StoredRun
 
@@ -35,7 +35,7 @@ def write_evaluation(evaluation: Evaluation, path: Path, kind: FileKind | None =
 def write_page(path: Path, evaluations: Sequence[Evaluation], runs: Sequence[StoredRun | None] = ()) -> None:
     """One HTML page about all evaluations; `runs` are where they come from, in the same order."""
     stored = runs or [None] * len(evaluations)
-    write_report([ReportEntry.of(evaluation, run) for evaluation, run in zip(evaluations, stored, strict=True)], path)
+    write_text(path, render_report([ReportEntry.of(evaluation, run) for evaluation, run in zip(evaluations, stored, strict=True)]))
 
 
 def _stages(evaluation: Evaluation) -> dict[str, Metrics]:

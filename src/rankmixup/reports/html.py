@@ -13,42 +13,17 @@ from rankmixup import __version__
 from rankmixup.errors import require
 from rankmixup.reports import html_figures, html_tables
 from rankmixup.reports.entry import ReportEntry
-from rankmixup.reports.export import LATEX_ESCAPES, MARKDOWN_ESCAPES, write_text
+from rankmixup.reports.export import LATEX_ESCAPES, MARKDOWN_ESCAPES
 
 _POLICY = "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'"
-
-
-def write_report(entries: Sequence[ReportEntry], path: Path) -> Path:
-    """Write the page; returns its path."""
-    return write_text(path, render_report(entries))
 
 
 def render_report(entries: Sequence[ReportEntry], *, title: str = "Calibration report") -> str:
     """The page as text."""
     require(len(entries) > 0, "a report must be about at least one model, got none")
     entries = distinct(entries)
-    models = [
-        {
-            "name": entry.name,
-            "verdict": html_tables.verdict(entry),
-            "metrics": html_tables.metrics_table(entry),
-            "figures": html_figures.entry_figures(entry, f"m{position}"),
-            "classes": html_tables.class_table(entry),
-        }
-        for position, entry in enumerate(entries)
-    ]
-    return render_page(
-        "report.html.j2",
-        title=title,
-        models=models,
-        summary=html_tables.summary_table(entries),
-        overview=html_tables.overview_table(entries),
-        figures=html_figures.shared_figures(entries),
-        ood=html_tables.ood_table(entries),
-        protocol=html_tables.protocol_table(entries),
-        num_bins=entries[0].evaluation.num_bins,
-        data={entry.name: entry.evaluation.to_dict() for entry in entries},
-    )
+    data = {entry.name: entry.evaluation.to_dict() for entry in entries}
+    return render_page("report.html.j2", title=title, entries=entries, tables=html_tables, figures=html_figures, data=data)
 
 
 def render_page(template: str, **contents: Any) -> str:

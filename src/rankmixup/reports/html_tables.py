@@ -1,8 +1,7 @@
 """The tables of the HTML report, in percent as everything for people, and its verdicts in plain words."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rankmixup.config import flatten
 from rankmixup.evaluation.detection import FPR95_RULE
@@ -13,8 +12,7 @@ from rankmixup.reports.export import Cell, DataTable
 from rankmixup.reports.tables import ESTIMATE_COLUMNS, estimate_cells, shown, shown_p_value, shown_range, titled
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What the numbers of one model mean, in plain words."""
 
     headline: str

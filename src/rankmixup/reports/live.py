@@ -1,5 +1,6 @@
 """Experiments in the making: a table that fills while runs are trained."""
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,60 +19,53 @@ from rankmixup.runs.records import Metrics
 
 
 def follow(events: Iterable[Event], console: Console, runs: Path, total: int, grids: Sequence[Grid] = ()) -> list[Event]:
-    """Show what happens to `total` tasks until it has happened to all; returns the failures."""
-    failed = []
-    with LiveTable(console, runs, total, grids) as live:
+    """Show what happens to `total` tasks until it has happened to all; returns the failures.
+
+    On a terminal this is the table of the experiment that is being filled, otherwise a line for each run.
+    """
+    progress, failed = Progress(runs, total, grids), []
+    live = Live(console=console, get_renderable=progress.render, refresh_per_second=1) if console.is_terminal else None
+    with live or contextlib.nullcontext():
         for event in events:
-            live.show(event)
+            progress.add(event)
             if event.kind == "failed":
                 failed.append(event)
+            if live is None and event.kind != "started":
+                console.print(progress.line(event), highlight=False, markup=False, soft_wrap=True)
     return failed
 
 
-class LiveTable:
-    """How far runs have come; on a terminal the table of the experiment that is being filled, otherwise a line for each run."""
+class Progress:
+    """How far runs have come."""
 
-    def __init__(self, console: Console, runs: Path, total: int, grids: Sequence[Grid]):
-        self.console, self.runs, self.total = console, runs, total
+    def __init__(self, runs: Path, total: int, grids: Sequence[Grid]):
+        self.runs, self.total = runs, total
         self.grids = [grid for grid in grids if grid.cells]
         self.events: Counter[str] = Counter()
         self.working: set[Run] = set()
         self.results: dict[Run, Metrics] = {}
-        self._live: Live | None = None
         self._began = time.monotonic()
 
-    def __enter__(self) -> "LiveTable":
-        if self.console.is_terminal:
-            self._live = Live(console=self.console, get_renderable=self.render, refresh_per_second=1)
-            self._live.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
-
-    def show(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         """Take in what happened."""
         run = event.task.run
         self.events[event.kind] += 1
         (self.working.add if event.kind == "started" else self.working.discard)(run)
         if event.kind == "finished":
             self.results[run] = StoredRun.locate(self.runs, run).result().metrics["test"]
-        if self._live is None and event.kind != "started":
-            self.console.print(self._line(event), highlight=False, markup=False, soft_wrap=True)
 
-    def _line(self, event: Event) -> str:
+    def line(self, event: Event) -> str:
+        """What happened, as a line."""
         run = event.task.run
-        name = f"{run.method.name} on {run.data.name}, seed {run.seed}, run {run.id}"
-        if event.kind == "finished":
-            test = self.results[run]
-            return f"[{self._ended}/{self.total}] {name}: accuracy {100 * test['accuracy']:.1f} %, ECE {100 * test['ece']:.1f} %"
         said = {
             "failed": f"failed, {event.reason}",
             "lost": "its process was lost; it is tried again",
             "waiting": "another command is at it",
         }
+        if event.kind == "finished":
+            test = self.results[run]
+            said["finished"] = f"accuracy {100 * test['accuracy']:.1f} %, ECE {100 * test['ece']:.1f} %"
+        name = f"{run.method.name} on {run.data.name}, seed {run.seed}, run {run.id}"
         return f"[{self._ended}/{self.total}] {name}: {said[event.kind]}"
 
     @property
@@ -84,9 +78,9 @@ class LiveTable:
         line = f"{self._ended} of {self.total} runs, {len(self.working)} in training, {self.events['failed']} failed, {minutes:.0f} min"
         unfilled = (grid for grid in self.grids if any(run not in self.results for cell in grid.cells.values() for run in cell.runs))
         grid = next(unfilled, self.grids[-1] if self.grids else None)
-        return Text(line) if grid is None else Group(Text(line), self.table(grid))
+        return Text(line) if grid is None else Group(Text(line), self._table(grid))
 
-    def table(self, grid: Grid) -> Table:
+    def _table(self, grid: Grid) -> Table:
         """One grid: the mean over the seeds that are there, and how many are."""
         filled = {key: label for key, label in grid.columns.items() if any(key == column for _, column in grid.cells)}
         table = plain_table("method", *filled.values())

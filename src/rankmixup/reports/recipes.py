@@ -1,5 +1,6 @@
 """Recipes and resolved runs as tables, with the source of every value."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,22 +24,15 @@ def run_table(run: Run, sources: Mapping[str, str]) -> Table:
 def recipe_tables() -> str:
     """All recipes in Markdown: one table for optimisation, one for the fields of methods; a cell is a value and its source."""
     columns = {name.replace("digits", "digits, synthetic"): recipe for name, recipe in RECIPES.items() if name != "synthetic"}
-    recipes = list(columns.values())
-    fields = _in_order(recipe.optimisation for recipe in recipes)
-    settings = [
-        (key, field)
-        for key in _in_order(recipe.methods for recipe in recipes)
-        for field in _in_order(recipe.methods.get(key, {}) for recipe in recipes)
-    ]
-    tables = {
-        "optimisation": [[field, *(_cell(recipe.optimisation.get(field)) for recipe in recipes)] for field in fields],
-        "method": [[f"{key} {field}", *(_cell(recipe.methods.get(key, {}).get(field)) for recipe in recipes)] for key, field in settings],
+    found: dict[str, list[Mapping[str, Constant]]] = {
+        "optimisation": [recipe.optimisation for recipe in columns.values()],
+        "method": [flatten(recipe.methods, " ") for recipe in columns.values()],
     }
-    return "\n\n".join(to_markdown(DataTable([heading, *columns], rows)) for heading, rows in tables.items())
-
-
-def _in_order(mappings: Any) -> list[str]:
-    return list(dict.fromkeys(key for mapping in mappings for key in mapping))
+    rows = {
+        heading: [[name, *(_cell(each.get(name)) for each in recipes)] for name in dict.fromkeys(itertools.chain(*recipes))]
+        for heading, recipes in found.items()
+    }
+    return "\n\n".join(to_markdown(DataTable([heading, *columns], filled)) for heading, filled in rows.items())
 
 
 def _cell(constant: Constant | None) -> str:

@@ -1,6 +1,6 @@
 """The scorecard as tables: in a terminal, and as the data of every other format."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
@@ -8,7 +8,6 @@ from rich.table import Table
 from rich.text import Text
 
 from rankmixup.evaluation.registry import metric_named
-from rankmixup.paper.evidence import Evidence
 from rankmixup.paper.measure import OBJECTIVES
 from rankmixup.paper.scorecard import Score, Scorecard
 from rankmixup.paper.verdict import SeedEstimate
@@ -20,20 +19,17 @@ READING = (
     "over seeds and test samples; noise floor: the mean of calibrated models with the same confidences. T by ECE: with the temperature of "
     "a grid that has the lowest ECE on validation data, as in the paper's parentheses; T by NLL: with the maximum likelihood temperature."
 )
-"""How to read the tables of cells."""
 CLAIMS_READING = (
     "its own cells: comparisons of printed numbers. parts: how many of the claim's comparisons agree with it on our runs. p: p-value of "
     "all parts holding (Student's test over paired seeds, Page's test over ordered settings); Holm: corrected over the claims that were "
     "tested. against: corrected p-value of one part being opposite. A verdict also needs an exact permutation p-value below 0.05, which is "
     "possible from five seeds for pairs and from three for orders."
 )
-"""How to read the table of claims."""
 PARTS_READING = (
     "effect: larger minus smaller, as the part has them, in percentage points (of a correlation: in hundredths) with its 95 % interval "
     "over seeds; or the mean rank correlation with the order that the part names. Above 0 it agrees with the claim. repetitions: "
     "pairs, or seeds with all their settings."
 )
-"""How to read the table of parts."""
 
 
 def scorecard_view(card: Scorecard) -> RenderableType:
@@ -53,11 +49,10 @@ def scorecard_view(card: Scorecard) -> RenderableType:
 
 def _narrower(table: DataTable) -> DataTable:
     """With what is the same in all rows in the caption: a terminal has few columns."""
-    same = [place for place, name in enumerate(table.columns) if name in ("metric", "seeds", "verdict")]
-    same = [place for place in same if len({row[place] for row in table.rows}) == 1]
-    kept = [place for place in range(len(table.columns)) if place not in same]
-    said = "".join(f"; {table.columns[place]} {table.rows[0][place]}" for place in same)
-    return DataTable([table.columns[place] for place in kept], [[row[place] for place in kept] for row in table.rows], table.caption + said)
+    columns = {name: [row[place] for row in table.rows] for place, name in enumerate(table.columns)}
+    same = [name for name in ("metric", "seeds", "verdict") if name in columns and len(set(columns[name])) == 1]
+    said = "".join(f"; {name} {columns.pop(name)[0]}" for name in same)
+    return DataTable(list(columns), list(zip(*columns.values(), strict=True)), table.caption + said)
 
 
 def rich_table(data: DataTable) -> Table:
@@ -74,31 +69,31 @@ def rich_table(data: DataTable) -> Table:
 
 def experiment_tables(card: Scorecard, experiment: str) -> Iterator[DataTable]:
     """A table for each column that has been filled, with a row for each metric of each row."""
-    for column in dict.fromkeys(score.column for score in card.of(experiment)):
-        scores = [score for score in card.of(experiment) if score.column == column]
-        if any(score.ours for score in scores):
-            yield _column_table(card, experiment, scores)
-
-
-def _column_table(card: Scorecard, experiment: str, scores: Sequence[Score]) -> DataTable:
-    first = scores[0]
-    instead = "" if card.scale == "paper" else f", at scale {card.scale} {first.stands_for_column}"
     columns = ["row", "metric", "paper", "ours", "interval", "noise floor", "T by ECE", "T by NLL", "seeds", "verdict"]
-    rows: list[list[Cell]] = []
-    for score in scores:
-        metric, ours = score.metric, score.ours
-        seeds = len(ours.seeds) if ours else 0
-        count = str(seeds) if seeds == score.seeds_wanted else f"{seeds} of {score.seeds_wanted}"
-        value, _, _ = _ends(ours)
-        numbers = [shown(metric, value), shown_range(metric, ours), shown(metric, ours.floor if ours else None)]
-        numbers += [shown(metric, _ends(score.after.get(objective))[0]) for objective in OBJECTIVES]
-        rows.append([score.row_label, metric_named(metric).title, _paper(score), *numbers, count, _verdict(score)])
-    return DataTable(columns, rows, f"{experiment}, {card.titles[experiment]}: {first.column_label}{instead}")
+    for scores in _columns(card, experiment):
+        if any(score.ours for score in scores):
+            instead = "" if card.scale == "paper" else f", at scale {card.scale} {scores[0].stands_for_column}"
+            caption = f"{experiment}, {card.titles[experiment]}: {scores[0].column_label}{instead}"
+            yield DataTable(columns, [_row(score) for score in scores], caption)
 
 
-def _paper(score: Score) -> str:
-    after = f"({shown(score.metric, score.paper_after)})" if score.paper_after is not None else ""
-    return f"{shown(score.metric, score.paper)}{after}" or "not published"
+def _columns(card: Scorecard, experiment: str) -> Iterable[list[Score]]:
+    """The scores of each column of an experiment."""
+    columns: dict[str, list[Score]] = {}
+    for score in card.of(experiment):
+        columns.setdefault(score.column, []).append(score)
+    return columns.values()
+
+
+def _row(score: Score) -> list[Cell]:
+    metric, ours = score.metric, score.ours
+    seeds = len(ours.seeds) if ours else 0
+    count = str(seeds) if seeds == score.seeds_wanted else f"{seeds} of {score.seeds_wanted}"
+    numbers = [shown(metric, _ends(ours)[0]), shown_range(metric, ours), shown(metric, ours.floor if ours else None)]
+    numbers += [shown(metric, _ends(score.after.get(objective))[0]) for objective in OBJECTIVES]
+    after = f"({shown(metric, score.paper_after)})" if score.paper_after is not None else ""
+    paper = f"{shown(metric, score.paper)}{after}" or "not published"
+    return [score.row_label, metric_named(metric).title, paper, *numbers, count, _verdict(score)]
 
 
 def _verdict(score: Score) -> str:
@@ -116,26 +111,20 @@ def _in_words(verdict: str) -> str:
 
 def not_run(card: Scorecard, experiment: str) -> list[str]:
     """Labels of the columns of an experiment in which nothing has been run."""
-    labels = dict.fromkeys(score.column_label for score in card.of(experiment))
-    run = {score.column_label for score in card.of(experiment) if score.ours}
-    return [label for label in labels if label not in run]
+    return [scores[0].column_label for scores in _columns(card, experiment) if not any(score.ours for score in scores)]
 
 
 def claims_table(card: Scorecard) -> DataTable:
     """One row for each claim."""
     rows: list[list[Cell]] = []
     for claim in card.claims:
-        p_values = [shown_p_value(p_value) for p_value in (claim.p_value, claim.p_holm, claim.p_against_holm)]
-        rows.append([claim.number, claim.sentence, claim.published, _parts(claim), *p_values, _in_words(claim.outcome)])
+        found = [each.direction for each in claim.findings if each.direction is not None]
+        missing = len(claim.findings) - len(found)
+        parts = f"{sum(each.effect > 0 for each in found)} of {len(found)}" + (f", {missing} not run" if missing else "")
+        p_values = map(shown_p_value, (claim.p_value, claim.p_holm, claim.p_against_holm))
+        rows.append([claim.number, claim.sentence, claim.published, parts, *p_values, _in_words(claim.outcome)])
     columns = ["claim", "what the paper says", "its own cells", "parts", "p", "Holm", "against", "on our runs"]
     return DataTable(columns, rows, "Claims of the paper")
-
-
-def _parts(claim: Evidence) -> str:
-    found = [each.direction for each in claim.findings if each.direction is not None]
-    right = sum(each.effect > 0 for each in found)
-    missing = len(claim.findings) - len(found)
-    return f"{right} of {len(found)}" + (f", {missing} not run" if missing else "")
 
 
 def claim_parts_table(card: Scorecard) -> DataTable:
@@ -144,13 +133,12 @@ def claim_parts_table(card: Scorecard) -> DataTable:
     for claim in card.claims:
         for finding in claim.findings:
             found = finding.direction
-            if found is None:
-                rows.append([claim.number, finding.part, *[None] * 7])
-                continue
-            effect = f"{100 * found.effect:+.2f}" if found.kind == "difference" else f"{found.effect:+.2f} rank correlation"
-            interval = "" if found.low is None or found.high is None else f"{100 * found.low:+.2f} to {100 * found.high:+.2f}"
-            p_values = [shown_p_value(p) for p in (found.p_for, found.exact_for, found.p_against, found.exact_against)]
-            rows.append([claim.number, finding.part, effect, interval, found.blocks, *p_values])
+            cells: list[Cell] = [None] * 7
+            if found is not None:
+                effect = f"{100 * found.effect:+.2f}" if found.kind == "difference" else f"{found.effect:+.2f} rank correlation"
+                p_values = map(shown_p_value, (found.p_for, found.exact_for, found.p_against, found.exact_against))
+                cells = [effect, shown_range("ece", found, sign=True), found.blocks, *p_values]
+            rows.append([claim.number, finding.part, *cells])
     columns = ["claim", "part", "effect", "interval", "repetitions", "p", "exact p", "p against", "exact p against"]
     return DataTable(columns, rows, "Parts of the claims")
 

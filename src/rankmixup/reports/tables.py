@@ -4,17 +4,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group, OverflowMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from rankmixup.errors import one_line
 from rankmixup.evaluation.detection import FPR95_RULE
 from rankmixup.evaluation.registry import METRICS, metric_named
-from rankmixup.evaluation.results import Calibration, Comparison, Detection, Estimate, Evaluation, Metrics
+from rankmixup.evaluation.results import Comparison, Detection, Estimate, Evaluation, Metrics
 
 if TYPE_CHECKING:
-    from rankmixup.runs.listing import EpochSummary, RunListing
+    from rankmixup.experiments.sweep import Ranking
+    from rankmixup.runs.listing import RunListing
 
 _READING = (
     "interval: 95 % confidence interval. noise floor: the range in which 95 % of perfectly calibrated models with the same confidences "
@@ -69,24 +70,18 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
     stamp = ", protocol release (selected and fitted on test samples)" if evaluation.protocol == "release" else ""
     head = f"{evaluation.source}{stamp}: {evaluation.n:,} samples, {evaluation.num_classes} classes"
     parts: list[RenderableType] = [Text(head, style="bold"), _metrics_table(evaluation.metrics)]
-    calibration = evaluation.calibration
-    if calibration:
-        parts += [Text(f"\n{_calibration_title(calibration)}", style="bold"), _metrics_table(calibration.metrics)]
-    parts += [Text(f"\n{_READING}")]
-    if calibration and calibration.same_data:
-        parts += [Text("Calibrated and evaluated on the same data: results after calibration are better than they would be on new data.")]
-    if calibration and not calibration.converged:
-        parts += [Text(f"The fit of {calibration.method} {calibration.verdict}.")]
-    if evaluation.ood:
-        parts += [ood_table(evaluation.ood)]
-    parts += [Text(f"failed: {condition}") for condition in evaluation.failed]
-    return Group(*parts)
-
-
-def _calibration_title(calibration: Calibration) -> str:
-    temperature = calibration.parameters.get("temperature")
-    what = f"temperature T = {temperature:.4g}" if isinstance(temperature, float) else calibration.method
-    return f"after {what} ({calibration.objective}), fitted on {calibration.fitted_on}"
+    notes = [f"\n{_READING}"]
+    if calibration := evaluation.calibration:
+        temperature = calibration.parameters.get("temperature")
+        what = f"temperature T = {temperature:.4g}" if isinstance(temperature, float) else calibration.method
+        title = f"\nafter {what} ({calibration.objective}), fitted on {calibration.fitted_on}"
+        parts += [Text(title, style="bold"), _metrics_table(calibration.metrics)]
+        if calibration.same_data:
+            notes += ["Calibrated and evaluated on the same data: results after calibration are better than they would be on new data."]
+        if not calibration.converged:
+            notes += [f"The fit of {calibration.method} {calibration.verdict}."]
+    parts += [*map(Text, notes), *([ood_table(evaluation.ood)] if evaluation.ood else [])]
+    return Group(*parts, *(Text(f"failed: {condition}") for condition in evaluation.failed))
 
 
 def _metrics_table(metrics: Metrics) -> Table:
@@ -119,7 +114,7 @@ def comparison_table(report: Comparison) -> RenderableType:
     # Folders are left out if file names are enough.
     names = {name: name.rstrip("/").rpartition("/")[2] for name in report.models}
     if len(set(names.values())) < len(names):
-        names = {name: name for name in report.models}
+        names = dict(zip(names, names, strict=True))
     for key in dict.fromkeys((report.metric, "accuracy")):
         title = f"{titled(key)}: {report.n:,} samples, baseline {names[report.baseline]}"
         table = plain_table("model", "value", "interval", "difference", "interval", "p", "verdict")
@@ -141,13 +136,10 @@ def plain_table(*headings: str) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
     for heading in headings:
         wraps = heading in ("model", "run", "verdict")
-        table.add_column(
-            heading,
-            justify="left" if wraps or heading in ("id", "metric", "method", "state") else "right",
-            no_wrap=not wraps,
-            overflow="fold" if wraps else "ellipsis",
-            min_width=10 if heading == "verdict" else None,  # the longest word of "no difference shown"
-        )
+        left = wraps or heading in ("id", "metric", "method", "state")
+        width = 10 if heading == "verdict" else None  # the longest word of "no difference shown"
+        overflow: OverflowMethod = "fold" if wraps else "ellipsis"
+        table.add_column(heading, justify="left" if left else "right", no_wrap=not wraps, overflow=overflow, min_width=width)
     return table
 
 
@@ -156,18 +148,25 @@ def runs_table(listed: "RunListing") -> RenderableType:
     table = plain_table("id", "run", "state", "epoch", "best", "last")
     for run in listed.runs:
         what = f"{run.method} on {run.data}, {run.model}, seed {run.seed}"
-        table.add_row(run.id, Text(what), run.state, f"{run.epoch}/{run.epochs}", _epoch_cell(run.best), _epoch_cell(run.last))
-    parts: list[RenderableType] = [
-        table,
-        Text("best, last: validation accuracy and ECE, in percent, of the selected and of the last epoch."),
-    ]
-    if not listed.runs:
-        parts = [Text("No runs.")]
+        epochs = (f"{shown('accuracy', each.accuracy)} {shown('ece', each.ece):>5}" if each else "" for each in (run.best, run.last))
+        table.add_row(run.id, Text(what), run.state, f"{run.epoch}/{run.epochs}", *epochs)
+    reading = Text("best, last: validation accuracy and ECE, in percent, of the selected and of the last epoch.")
+    parts: list[RenderableType] = [table, reading] if listed.runs else [Text("No runs.")]
     return Group(*parts, *(Text(f"broken: {one_line(reason)}") for reason in listed.broken.values()))
 
 
-def _epoch_cell(epoch: "EpochSummary | None") -> str:
-    return "" if epoch is None else f"{shown('accuracy', epoch.accuracy)} {shown('ece', epoch.ece):>5}"
+def sweep_table(ranking: "Ranking") -> RenderableType:
+    """Every setting on validation samples, the best one on test samples."""
+    keys = list(dict.fromkeys((ranking.metric, "accuracy", "nll", "ece")))
+    first, *others = (metric_named(key).title for key in keys)
+    table = plain_table("method", first, "interval", *others)
+    best = next(iter(ranking.val))
+    for name, means in {**ranking.val, f"{best}, on test": ranking.test or {}}.items():
+        value, *rest = (shown(key, means[key].value if key in means else None) for key in keys)
+        table.add_row(name, value, shown_range(ranking.metric, means.get(ranking.metric)), *rest)
+    table.rows[-2].end_section, table.rows[-1].style = True, "bold"
+    title = f"Validation, mean over {len(ranking.runs[best])} seeds and its 95 % interval, best {first} first"
+    return Group(Text(title, style="bold"), table)
 
 
 def listing(kind: str, summaries: dict[str, str]) -> Table:

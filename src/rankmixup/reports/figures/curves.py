@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankmixup.evaluation.diagrams import RiskCoverage, ScoreDensities, TemperatureCurve
-from rankmixup.reports.figures.style import ACCENT, BLUE, GREY, finish, label, labels, new_figure, style
+from rankmixup.reports.figures.style import ACCENT, BLUE, GREY, finish, label, new_axes, new_figure, series, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,12 +15,9 @@ if TYPE_CHECKING:
 
 def risk_coverage_figure(methods: Mapping[str, RiskCoverage]) -> "Figure":
     """Error among the most confident predictions, against how many of them are kept."""
-    figure = new_figure(4.8, 3.6)
-    axes = figure.subplots()
-    for position, (name, curve) in enumerate(zip(labels(methods), methods.values(), strict=True)):
-        colour, line, marker = style(position)
-        drawn: dict[str, Any] = {"color": colour, "linestyle": line, "marker": marker, "markevery": 0.12, "markersize": 4, "label": name}
-        axes.plot(100 * curve.coverage, 100 * curve.risk, **drawn)
+    figure, axes = new_axes(4.8, 3.6)
+    for curve, drawn in series(methods):
+        axes.plot(100 * curve.coverage, 100 * curve.risk, markevery=0.12, markersize=4, **drawn)
     axes.set(xlim=(0, 101), xlabel="coverage: most confident predictions kept, %", ylabel="risk: wrong among them, %")
     axes.set_ylim(bottom=0)
     finish(axes)
@@ -29,15 +26,14 @@ def risk_coverage_figure(methods: Mapping[str, RiskCoverage]) -> "Figure":
 
 def confidence_by_lambda_figure(methods: Mapping[str, Sequence[float | None]]) -> "Figure":
     """Mean confidence in equal bins of lambda from 0.5 to 1 as a line for each method; the last value, of raw samples, at the right."""
-    figure = new_figure(4.8, 3.6)
-    axes = figure.subplots()
+    figure, axes = new_axes(4.8, 3.6)
     axes.plot([0.5, 1], [0.5, 1], color="0.6", linewidth=1, label="confidence = λ (what a mixed label asks)")
-    for position, (name, values) in enumerate(zip(labels(methods), methods.values(), strict=True)):
+    for values, drawn in series(methods):
         *means, raw = (np.nan if value is None else value for value in values)
-        colour, line, marker = style(position)
         centres = 0.5 + (np.arange(len(means)) + 0.5) / (2 * len(means))
-        axes.plot(centres, means, color=colour, linestyle=line, marker=marker, markersize=5, linewidth=1.5, label=name)
-        axes.plot([1.02], [raw], color=colour, marker=marker, markersize=9, markerfacecolor="none", linestyle="none", clip_on=False)
+        axes.plot(centres, means, markersize=5, linewidth=1.5, **drawn)
+        unlabelled = drawn | {"linestyle": "none", "label": None}
+        axes.plot([1.02], [raw], markersize=9, markerfacecolor="none", clip_on=False, **unlabelled)
     axes.set(xlim=(0.49, 1.04), xlabel="λ, weight of the larger part of the mix", ylabel="mean confidence")
     axes.set_xticks([0.5, 0.6, 0.7, 0.8, 0.9, 1.02], ["0.5", "0.6", "0.7", "0.8", "0.9", "raw"])
     finish(axes)
@@ -46,13 +42,11 @@ def confidence_by_lambda_figure(methods: Mapping[str, Sequence[float | None]]) -
 
 def ood_figure(found: ScoreDensities) -> "Figure":
     """Densities of OOD scores (the larger, the less like the training data): of the test set, filled, and of each other set, a line."""
-    figure = new_figure(4.8, 3.2)
-    axes = figure.subplots()
+    figure, axes = new_axes(4.8, 3.2)
     for position, (name, density) in enumerate(found.densities.items()):
         colour, line, _ = style(position)
-        drawn: dict[str, Any] = (
-            {"color": colour, "linestyle": line, "linewidth": 1.5} if position else {"fill": True, "color": GREY, "alpha": 0.5}
-        )
+        outline, area = {"color": colour, "linestyle": line, "linewidth": 1.5}, {"color": GREY, "fill": True, "alpha": 0.5}
+        drawn: dict[str, Any] = outline if position else area
         axes.stairs(density, found.edges, label=f"{label(name)} ({found.sizes[name]:,})", **drawn)
     # Most scores of a confident network lie at the left end; on a linear axis nothing else would show.
     axes.set_yscale("symlog", linthresh=0.1)
@@ -68,19 +62,18 @@ def temperature_figure(methods: Mapping[str, TemperatureCurve]) -> "Figure":
     figure = new_figure(3.4 * columns + 0.3, 4.2)
     axes = figure.subplots(2, columns, sharex="col", squeeze=False)
     for column, (name, curve) in enumerate(methods.items()):
-        _temperature_panel(axes[0][column], curve, np.asarray(curve.nll), BLUE, "-")
-        _temperature_panel(axes[1][column], curve, 100 * np.asarray(curve.ece), ACCENT, "--")
-        axes[0][column].set_title(label(name), fontsize=10, pad=20)
-        axes[0][column].legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=7, frameon=False, columnspacing=1)
-    for panel, title in zip(axes[:, 0], ("NLL", "ECE, %"), strict=True):
-        panel.set_ylabel(title)
+        above, below = axes[:, column]
+        _temperature_panel(above, curve, np.asarray(curve.nll), BLUE, "-")
+        _temperature_panel(below, curve, 100 * np.asarray(curve.ece), ACCENT, "--")
+        above.set_title(label(name), fontsize=10, pad=20)
+        above.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=7, frameon=False, columnspacing=1)
+    axes[0][0].set_ylabel("NLL")
+    axes[1][0].set_ylabel("ECE, %")
     figure.supxlabel("temperature T", fontsize=10)
     return figure
 
 
 def _temperature_panel(panel: Any, curve: TemperatureCurve, values: Any, colour: str, line: str) -> None:
-    from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
-
     temperatures = curve.temperatures
     panel.plot(temperatures, values, color=colour, linestyle=line, linewidth=1.5)
     lowest = int(values.argmin())
@@ -90,9 +83,8 @@ def _temperature_panel(panel: Any, curve: TemperatureCurve, values: Any, colour:
     panel.axvline(1, color="black", linewidth=0.8, linestyle=":", label="as trained: T = 1")
     panel.set_xscale("log")
     nice = [value for power in range(-3, 4) for digit in (1, 2, 5) if temperatures[0] <= (value := digit * 10.0**power) <= temperatures[-1]]
-    panel.xaxis.set_major_locator(FixedLocator(nice))
-    panel.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    panel.xaxis.set_minor_locator(NullLocator())
+    panel.set_xticks(nice, [f"{value:g}" for value in nice])
+    panel.minorticks_off()
     # A tiny temperature makes wrong answers cost without bound; what is near the best is what one wants to see.
     floor, top = float(values.min()), float(np.quantile(values, 0.9))
     if math.isfinite(top) and top > floor:

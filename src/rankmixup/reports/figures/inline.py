@@ -5,7 +5,7 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from rankmixup.reports.figures.style import any_glyph
+from rankmixup.reports.figures.style import drawing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,10 +17,8 @@ _FONTS = "'DejaVu Sans', Verdana, sans-serif"
 
 def inline_svg(figure: "Figure", *, prefix: str, description: str) -> str:
     """Markup of `figure`; `prefix` keeps its identifiers apart from those of other figures on the page, `description` is read aloud."""
-    from matplotlib import rc_context
-
     stream = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "rankmixup"}), any_glyph():
+    with drawing(fonttype="none"):
         figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
     root = ElementTree.fromstring(stream.getvalue())  # noqa: S314 - matplotlib wrote it just now
     used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', stream.getvalue()))
@@ -33,19 +31,17 @@ def inline_svg(figure: "Figure", *, prefix: str, description: str) -> str:
     for side in ("width", "height"):
         root.attrib[side] = f"{float(root.attrib[side].removesuffix('pt')):.0f}pt"
     root.attrib |= {"role": "img", "aria-label": description, "fill": "currentColor", "font-family": _FONTS, "stroke-linejoin": "round"}
-    return _serialise(root)
+    return ElementTree.tostring(root, encoding="unicode")
 
 
 def _simplify(element: ElementTree.Element, prefix: str, used: set[str]) -> None:
     attributes = element.attrib
     # A page that forbids inline styles ignores `style`; as attributes the same properties are allowed.
-    for declaration in attributes.pop("style", "").split(";"):
-        name, _, value = declaration.partition(":")
-        name, value = name.strip(), value.strip()
+    for name, value in re.findall(r"([\w-]+)\s*:\s*([^;]*[^;\s])", attributes.pop("style", "")):
         if name == "font":
             size = re.search(r"([\d.]+)px", value)
             attributes["font-size"] = size.group(1) if size else "10"
-        elif name and name != "font-family":
+        elif name != "font-family":
             attributes[name] = value.removesuffix("px")
     identifier = attributes.pop("id", None)
     if identifier in used:
@@ -59,19 +55,10 @@ def _simplify(element: ElementTree.Element, prefix: str, used: set[str]) -> None
         elif name in ("fill", "stroke") and value in ("#000000", "black"):
             attributes[name] = "currentColor"
         elif name in ("d", "transform", "x", "y", "points"):
-            attributes[name] = _rounded(value)
-
-
-def _rounded(value: str) -> str:
-    """Numbers with two decimals: a hundredth of a point cannot be seen."""
-    return re.sub(r"-?\d+\.\d+", lambda number: f"{float(number.group()):.2f}".rstrip("0").rstrip("."), " ".join(value.split()))
-
-
-def _serialise(root: ElementTree.Element) -> str:
-    for element in root.iter():
-        element.tag = element.tag.removeprefix(_SVG)  # inside HTML, svg needs no namespace
-        if element.tail and not element.tail.strip():
-            element.tail = None
-        if element.text and element.tag != "text" and not element.text.strip():
-            element.text = None
-    return ElementTree.tostring(root, encoding="unicode")
+            short = " ".join(value.split())  # and two decimals: a hundredth of a point cannot be seen
+            attributes[name] = re.sub(r"-?\d+\.\d+", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), short)
+    element.tag = element.tag.removeprefix(_SVG)  # inside HTML, svg needs no namespace
+    if element.tail and not element.tail.strip():
+        element.tail = None
+    if element.text and element.tag != "text" and not element.text.strip():
+        element.text = None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankmixup.evaluation.diagrams import ConfidenceHistogram, Reliability
-from rankmixup.reports.figures.style import ACCENT, BLUE, GREY, label, labels, new_figure
+from rankmixup.reports.figures.style import ACCENT, BLUE, GREY, label, labels, new_axes, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,8 +29,8 @@ def reliability_figure(methods: Mapping[str, Reliability]) -> "Figure":
         axes[1][column].set_xlabel("confidence")
     axes[0][0].set_ylabel("accuracy")
     axes[1][0].set_ylabel("samples")
-    handles, names = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=2 if columns == 1 else 3, fontsize=7, frameon=False)
+    handles_and_names = axes[0][0].get_legend_handles_labels()
+    figure.legend(*handles_and_names, loc="outside lower center", ncols=2 if columns == 1 else 3, fontsize=7, frameon=False)
     return figure
 
 
@@ -43,15 +43,8 @@ def _accuracies(axes: "Axes", name: str, found: Reliability) -> None:
     hatched: dict[str, Any] = {"color": "none", "edgecolor": ACCENT, "hatch": "//////", "linewidth": 0.5, "label": "gap to confidence"}
     axes.bar(centres, np.abs(confidence - accuracy), 0.7 * width, bottom=np.minimum(accuracy, confidence), **hatched)
     margins = np.stack([accuracy - low, high - accuracy]).clip(min=0)
-    points: dict[str, Any] = {
-        "fmt": "o",
-        "color": "black",
-        "markersize": 3.5,
-        "elinewidth": 1,
-        "capsize": 2,
-        "label": "accuracy, 95 % interval",
-    }
-    axes.errorbar(centres, accuracy, yerr=margins, **points)
+    points: dict[str, Any] = {"fmt": "o", "color": "black", "markersize": 3.5, "elinewidth": 1, "capsize": 2}
+    axes.errorbar(centres, accuracy, yerr=margins, label="accuracy, 95 % interval", **points)
     axes.plot([0, 1], [0, 1], color="black", linewidth=0.8, linestyle="--")
     axes.set(ylim=(0, 1), **_CONFIDENCE_AXIS)
     axes.set_title(f"{label(name)}\nECE {100 * found.ece:.2f} %", fontsize=10)
@@ -59,22 +52,20 @@ def _accuracies(axes: "Axes", name: str, found: Reliability) -> None:
 
 def _counts(axes: "Axes", found: Reliability) -> None:
     """On a logarithmic axis: nine samples in ten lie in the last bin of most networks."""
-    from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodFormatter
+    from matplotlib.ticker import LogLocator
 
     width = 1 / len(found.count)
     axes.bar((np.arange(len(found.count)) + 0.5) * width, found.count, 0.9 * width, color=GREY, linewidth=0)
     axes.set_yscale("log")
     axes.set_ylim(bottom=0.7)
     axes.yaxis.set_major_locator(LogLocator(numticks=4))
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.minorticks_off()
 
 
 def over_under_figure(methods: Mapping[str, Reliability]) -> "Figure":
     """Underconfidence (UE) to the left and overconfidence (OE) to the right, a bar for each method."""
-    figure = new_figure(4.8, 1.3 + 0.3 * len(methods))
-    axes = figure.subplots()
+    figure, axes = new_axes(4.8, 1.3 + 0.3 * len(methods))
     rows = np.arange(len(methods))
     over, under = ([100 * getattr(each, key) for each in methods.values()] for key in ("oe", "ue"))
     axes.barh(rows, [-value for value in under], color="none", edgecolor=BLUE, hatch="////", linewidth=1, label="underconfidence, UE")
@@ -102,13 +93,7 @@ def confidence_histogram_figure(methods: Mapping[str, ConfidenceHistogram]) -> "
             ("wrong", found.wrong, found.wrong_count, ACCENT, "--", "////"),
         ):
             panel.stairs(shares, found.edges, color=colour, linestyle=line, linewidth=1.5, label=f"{kind} ({count:,})")
-            filling: dict[str, Any] = {
-                "facecolor": "none" if hatch else colour,
-                "edgecolor": colour,
-                "hatch": hatch,
-                "alpha": 0.3,
-                "linewidth": 0,
-            }
+            filling = {"facecolor": "none" if hatch else colour, "edgecolor": colour, "hatch": hatch, "alpha": 0.3, "linewidth": 0}
             panel.stairs(shares, found.edges, fill=True, **filling)
         for value, line, title in ((found.accuracy, "-", "accuracy"), (found.mean_confidence, ":", "mean confidence")):
             panel.axvline(value, color="black", linewidth=1, linestyle=line, label=f"{title} {100 * value:.1f} %")

@@ -3,13 +3,15 @@
 import contextlib
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+T = TypeVar("T")
 
 BLUE, ACCENT, GREY = "#0072B2", "#D55E00", "#808080"
 """Okabe and Ito's blue and vermilion, and a grey; all can be seen on white and on black."""
@@ -25,8 +27,7 @@ STYLES = [  # Okabe and Ito's colours, in an order whose lightness also differs 
 ]
 """Colour, line and marker of each series."""
 
-_LONGEST = 34
-"""Letters of a name that a figure has room for."""
+_LONGEST = 34  # letters of a name that a figure has room for
 
 
 def style(position: int) -> tuple[str, str, str]:
@@ -39,6 +40,18 @@ def new_figure(width: float, height: float) -> "Figure":
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def new_axes(width: float, height: float) -> tuple["Figure", "Axes"]:
+    """A new figure with a single pair of axes."""
+    figure = new_figure(width, height)
+    return figure, figure.subplots()
+
+
+def series(named: Mapping[str, T]) -> Iterator[tuple[T, dict[str, Any]]]:
+    """Each value with the colour, line, marker and label that it is drawn with."""
+    for position, (name, value) in enumerate(zip(labels(named), named.values(), strict=True)):
+        yield value, {**dict(zip(("color", "linestyle", "marker"), style(position), strict=True)), "label": name}
 
 
 def finish(axes: "Axes") -> None:
@@ -72,19 +85,22 @@ def labels(names: Iterable[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def any_glyph() -> Iterator[None]:
-    """Draw names in any script: matplotlib's own font shows a box for letters that it lacks, and warns."""
-    with warnings.catch_warnings():
+def drawing(fonttype: str = "path") -> Iterator[None]:
+    """Draw names in any script, and the same figure as the same file.
+
+    matplotlib's own font shows a box for letters that it lacks, and warns.
+    """
+    from matplotlib import rc_context
+
+    with warnings.catch_warnings(), rc_context({"svg.hashsalt": "rankmixup", "svg.fonttype": fonttype}):
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 
 
 def save_figure(figure: "Figure", path: Path) -> list[Path]:
     """Write `path` as PNG and as SVG; returns both paths."""
-    from matplotlib import rc_context
-
     paths = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
-    with any_glyph(), rc_context({"svg.hashsalt": "rankmixup"}):  # the same figure gives the same file
+    with drawing():
         for target in paths:
             figure.savefig(target, dpi=150, bbox_inches="tight", metadata={"Date": None} if target.suffix == ".svg" else None)
     return paths

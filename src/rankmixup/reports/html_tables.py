@@ -41,8 +41,7 @@ def verdict(entry: ReportEntry) -> Verdict:
             sentences.append("That fit did not converge; do not rely on it.")
         if calibration.same_data:
             sentences.append("It was fitted and evaluated on the same data; on new data expect it to do worse.")
-    judged = after or ece
-    last = judged.verdict if judged else None
+    last = (after or ece or Estimate(0.0)).verdict
     # A line never breaks between a number and its unit.
     return Verdict(headline, tuple(each.replace(" %", "\u00a0%") for each in sentences), last != "miscalibrated" if last else None)
 

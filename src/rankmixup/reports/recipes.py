@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from rankmixup.config import flatten
 from rankmixup.reports.export import DataTable, to_markdown
@@ -13,9 +13,8 @@ from rankmixup.runs import RECIPES, Constant, Run
 
 def run_table(run: Run, sources: Mapping[str, str]) -> Table:
     """Every value of a run and where it comes from."""
-    table = Table(title=f"Run {run.id}", title_justify="left")
-    for heading in ("field", "value", "source"):
-        table.add_column(heading, overflow="fold")
+    columns = (Column(heading, overflow="fold") for heading in ("field", "value", "source"))
+    table = Table(*columns, title=f"Run {run.id}", title_justify="left")
     for path, value in flatten(run.to_dict()).items():
         table.add_row(path, _shown(value), sources[path])
     return table

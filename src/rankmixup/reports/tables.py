@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, OverflowMethod, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from rankmixup.errors import one_line
@@ -171,9 +171,7 @@ def sweep_table(ranking: "Ranking") -> RenderableType:
 
 def listing(kind: str, summaries: dict[str, str]) -> Table:
     """Names, each with its summary."""
-    table = Table(title=kind, title_justify="left", show_header=False)
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column()
+    table = Table(Column(no_wrap=True, style="bold"), Column(), title=kind, title_justify="left", show_header=False)
     for name, summary in summaries.items():
         table.add_row(name, summary)
     return table

@@ -11,7 +11,7 @@ from rankmixup.paper.scorecard import Score, Scorecard
 from rankmixup.paper.tables import ALPHAS, beta_density
 from rankmixup.paper.verdict import SeedEstimate
 from rankmixup.reports.figures.curves import confidence_by_lambda_figure
-from rankmixup.reports.figures.style import ACCENT, BLUE, GREY, STYLES, labels, new_axes, new_figure, series, style
+from rankmixup.reports.figures.style import ACCENT, BLUE, GREY, STYLES, labels, new_axes, new_figure, series
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -100,10 +100,9 @@ def sweep_figure(scores: Sequence[Score]) -> "Figure":
 def density_figure() -> "Figure":
     """Density of Beta(alpha, alpha) for each alpha of the paper's sweep."""
     figure, axes = new_axes(4.8, 3.2)
-    for position, alpha in enumerate(ALPHAS):
-        colour, line, _ = style(position)
+    for position, (alpha, drawn) in enumerate(series({f"alpha {alpha:g}": alpha for alpha in ALPHAS})):
         width = 1.2 if position < len(STYLES) else 2.5  # styles begin again
-        axes.plot(*beta_density(alpha), color=colour, linestyle=line, linewidth=width, label=f"alpha {alpha:g}")
+        axes.plot(*beta_density(alpha), linewidth=width, **drawn | {"marker": ""})
     axes.set(xlabel="λ", ylabel="density", ylim=(0, 4))
     figure.legend(loc="outside right center", fontsize=8, frameon=False)
     return figure

@@ -11,26 +11,6 @@ from rankmixup.data.splits import complete_splits
 from rankmixup.data.svhn import Svhn
 from rankmixup.data.synthetic import Synthetic
 
-__all__ = [
-    "Cifar10",
-    "Cifar100",
-    "DataSource",
-    "Dataset",
-    "Digits",
-    "FashionMnist",
-    "Folder",
-    "ImageFiles",
-    "ImageNet",
-    "Npz",
-    "Split",
-    "Svhn",
-    "Synthetic",
-    "TinyImageNet",
-    "View",
-    "complete_splits",
-    "evaluation_batches",
-    "parse_source",
-    "register",
-    "steps_per_epoch",
-    "training_batches",
-]
+__all__ = ["Cifar10", "Cifar100", "DataSource", "Dataset", "Digits", "FashionMnist", "Folder", "ImageFiles", "ImageNet", "Npz", "Split"]
+__all__ += ["Svhn", "Synthetic", "TinyImageNet", "View", "complete_splits", "evaluation_batches", "parse_source", "register"]
+__all__ += ["steps_per_epoch", "training_batches"]

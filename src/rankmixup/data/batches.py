@@ -24,9 +24,7 @@ _PIXELS = 512 * 64 * 64
 
 def epoch_size(dataset: Dataset, sampling: Sampling = "shuffle") -> int:
     """Samples in an epoch: all of them once; or, class-balanced, as many for each class as the most frequent one has."""
-    if sampling == "shuffle":
-        return len(dataset.train)
-    return int(dataset.class_counts.max()) * dataset.num_classes
+    return len(dataset.train) if sampling == "shuffle" else int(dataset.class_counts.max()) * dataset.num_classes
 
 
 def steps_per_epoch(dataset: Dataset, batch_size: int, *, sampling: Sampling = "shuffle", world_size: int = 1) -> int:

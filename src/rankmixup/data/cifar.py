@@ -14,7 +14,7 @@ from rankmixup.data.base import Dataset, DataSource, Split, View, register
 from rankmixup.data.download import Remote, fetch_archive, verify
 from rankmixup.data.splits import consecutive, stratified_hold_out, tenth_held_out
 from rankmixup.data.unpickle import read_pickle
-from rankmixup.errors import require
+from rankmixup.errors import InvalidInput, require
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 """Of CIFAR-10, as the paper's release has them; it uses them for CIFAR-100 and SVHN too."""
@@ -57,10 +57,8 @@ class _Cifar(DataSource):
             verify(folder / name, md5, self.name)
         *batches, meta_name = self.files
         names: Any = read_pickle(folder / meta_name).get(self.names_key)
-        require(
-            isinstance(names, list) and len(names) >= 2 and all(isinstance(name, bytes) for name in names),
-            f"{folder / meta_name} must hold {self.names_key.decode()!r}, a list of at least 2 names",
-        )
+        valid = isinstance(names, list) and len(names) >= 2 and all(isinstance(name, bytes) for name in names)
+        require(valid, f"{folder / meta_name} must hold {self.names_key.decode()!r}, a list of at least 2 names")
 
         # First the labels, to know how many images there are; then pixels straight to their places, channels last.
         labels = [self._batch(folder / name, len(names))[1] for name in batches]
@@ -76,11 +74,11 @@ class _Cifar(DataSource):
             del pixels  # before the next batch is read
 
         train, val, test = consecutive(torch.from_numpy(x).permute(0, 3, 1, 2), y[index], index, sizes)
-        train, val = self._fewer(train, "train_size", len(names)), self._fewer(val, "val_size", len(names))
-        splits = _shrunk(train, self.shrink), _shrunk(val, self.shrink), _shrunk(test, self.shrink)
+        fewer = (self._fewer(train, "train_size", len(names)), self._fewer(val, "val_size", len(names)), test)
+        train, val, test = (_shrunk(split, self.shrink) for split in fewer)
         augmented = self.augment != "none"
         view = View(self.image_size, MEAN, STD, augment="crop" if augmented else "none", padding=4 // self.shrink, flip=augmented)
-        return Dataset(*splits, tuple(name.decode(errors="replace") for name in names), view, val_from_train=True)
+        return Dataset(train, val, test, tuple(name.decode(errors="replace") for name in names), view, val_from_train=True)
 
     def _fewer(self, split: Split, field: str, num_classes: int) -> Split:
         size: int = getattr(self, field)
@@ -92,17 +90,12 @@ class _Cifar(DataSource):
         return split[kept]
 
     def _batch(self, path: Path, num_classes: int) -> tuple[UInt8[np.ndarray, "N 3 32 32"], Int[Tensor, " N"]]:
-        content = read_pickle(path)
-        data: Any = content.get(b"data")
-        labels: Any = content.get(self.labels_key)
-        require(
-            isinstance(data, np.ndarray) and data.dtype == np.uint8 and data.shape[1:] == (3072,),
-            f"{path} must hold 'data', rows of 3072 bytes",
-        )
-        require(
-            isinstance(labels, list) and len(labels) == len(data) and all(label in range(num_classes) for label in labels),
-            f"{path} must hold {self.labels_key.decode()!r}, one in 0..{num_classes - 1} for each of {len(data)} images",
-        )
+        content: dict[bytes, Any] = read_pickle(path)
+        data, labels, name = content.get(b"data"), content.get(self.labels_key), self.labels_key.decode()
+        if not (isinstance(data, np.ndarray) and data.dtype == np.uint8 and data.shape[1:] == (3072,)):
+            raise InvalidInput(f"{path} must hold 'data', rows of 3072 bytes")
+        if not (isinstance(labels, list) and len(labels) == len(data) and all(label in range(num_classes) for label in labels)):
+            raise InvalidInput(f"{path} must hold {name!r}, one in 0..{num_classes - 1} for each of {len(data)} images")
         return data.reshape(-1, 3, 32, 32), torch.tensor(labels)
 
 

@@ -10,8 +10,6 @@ from rankmixup import random
 from rankmixup.data.base import Dataset, DataSource, Split, View, register
 from rankmixup.errors import require
 
-_VAL_SIZE = 400
-
 
 @register("digits")
 @dataclass(frozen=True)
@@ -39,9 +37,8 @@ class Digits(DataSource):
         from sklearn.model_selection import train_test_split
 
         digits = load_digits()
-        positions = np.arange(len(digits.target))
-        train, rest = train_test_split(positions, train_size=self.train_size, random_state=0, stratify=digits.target)
-        val, test = train_test_split(rest, train_size=_VAL_SIZE, random_state=0, stratify=digits.target[rest])
+        train, rest = train_test_split(np.arange(len(digits.target)), train_size=self.train_size, random_state=0, stratify=digits.target)
+        val, test = train_test_split(rest, train_size=400, random_state=0, stratify=digits.target[rest])
 
         images = torch.from_numpy(digits.images).float().unsqueeze(1)
         images = (images - images.mean()) / images.std()

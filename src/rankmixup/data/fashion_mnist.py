@@ -49,11 +49,9 @@ class FashionMnist(DataSource):
     def read(self, root: Path) -> Dataset:
         arrays = [self._array(root / _FOLDER / name, md5) for name, md5 in self.files.items()]
         for images, labels, name in zip(arrays[::2], arrays[1::2], ("train", "t10k"), strict=True):
-            require(
-                images.shape[1:] == (28, 28) and labels.shape == images.shape[:1] and bool((labels < 10).all()),
-                f"fashion-mnist's {name} files must hold images of 28x28 pixels and a label in 0..9 for each, "
-                f"got shapes {list(images.shape)} and {list(labels.shape)}",
-            )
+            valid = images.shape[1:] == (28, 28) and labels.shape == images.shape[:1] and bool((labels < 10).all())
+            rule = f"fashion-mnist's {name} files must hold images of 28x28 pixels and a label in 0..9 for each"
+            require(valid, f"{rule}, got shapes {list(images.shape)} and {list(labels.shape)}")
         train, test = ((arrays[part].unsqueeze(1), arrays[part + 1].long()) for part in (0, 2))
         view = View(28, (0.2860,), (0.3530,), augment="crop", flip=True)
         return Dataset(*published_splits(train, test, self.name), _NAMES, view, val_from_train=True)

@@ -48,11 +48,10 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     """Whether it is a folder or a file; raises for anything else."""
     if entry.is_dir(follow_symlinks=False):
         return True
-    require(
-        # Not entry.is_file, which raises for links that form a cycle.
-        entry.is_file(follow_symlinks=False) or Path(entry.path).is_file(),
-        f"{entry.path} must be a file, a link to a file or a folder; links to folders, broken links, pipes and devices are refused",
-    )
+    # Not entry.is_file alone, which raises for links that form a cycle.
+    is_file = entry.is_file(follow_symlinks=False) or Path(entry.path).is_file()
+    refused = "links to folders, broken links, pipes and devices are refused"
+    require(is_file, f"{entry.path} must be a file, a link to a file or a folder; {refused}")
     return False
 
 
@@ -79,15 +78,14 @@ def list_classes(
     check_class_names(folder, class_names)
     require(len(class_names) >= 2, f"{folder} must hold a folder for each of at least 2 classes, got {len(class_names)}")
     label = {name: number for number, name in enumerate(class_names)}
-    for name in found:
-        require(name in label, f"class folder {folder / name} must be one of the training images' classes too, there is no {name!r}")
     names = image_names(folder)
-    for name in names:
-        require("/" in name, f"image {folder / name} must be in the folder of its class, it is in none")
     classes = [name.partition("/")[0] for name in names]
     filled = set(classes)
     for name in found:
+        require(name in label, f"class folder {folder / name} must be one of the training images' classes too, there is no {name!r}")
         require(name in filled, f"class folder {folder / name} must hold at least one image, got 0")
+    for name in names:
+        require("/" in name, f"image {folder / name} must be in the folder of its class, it is in none")
     prefix = f"{part}/" if part else ""
     return tuple(prefix + name for name in names), torch.tensor([label[name] for name in classes]), class_names
 
@@ -106,10 +104,7 @@ def read_rgb(path: Path) -> Image.Image:
     try:
         with Image.open(path) as image:
             return _rgb(image)
-    except BadImage:
-        raise
-    # A damaged file can lead a decoder to any error.
-    except Exception as error:
+    except Exception as error:  # a damaged file can lead a decoder to any
         raise BadImage(str(error) or type(error).__name__) from error
 
 

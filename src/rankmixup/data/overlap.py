@@ -1,7 +1,7 @@
 """Checks for samples that should not be there: images in two splits, test images in validation, known classes in OOD sets."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from rankmixup.data.base import Dataset, ImageFiles, Images
@@ -20,7 +20,7 @@ def shared_images(dataset: Dataset) -> dict[str, list[int]] | None:
     splits = {name: getattr(dataset, name) for name in ("train", "val", "test")}
     if sum(len(split) for split in splits.values() if isinstance(split.x, ImageFiles)) > _MOST_FILES:
         return None
-    hashes = {name: list(_hashes(split.x)) for name, split in splits.items()}
+    hashes = {name: _hashes(split.x) for name, split in splits.items()}
     shared = {}
     for one, other in (("train", "val"), ("train", "test"), ("val", "test")):
         known = set(hashes[one])
@@ -29,22 +29,17 @@ def shared_images(dataset: Dataset) -> dict[str, list[int]] | None:
     return shared
 
 
-def _hashes(images: Images) -> Iterator[str]:
+def _hashes(images: Images) -> list[str]:
     if isinstance(images, ImageFiles):
-        yield from digests(images)
-    else:
-        # One image at a time, so that what is memory-mapped is never all in memory.
-        for image in images.numpy():
-            yield hashlib.sha256(image.tobytes()).hexdigest()
+        return digests(images)
+    # One image at a time, so that what is memory-mapped is never all in memory.
+    return [hashlib.sha256(image.tobytes()).hexdigest() for image in images.numpy()]
 
 
 def overlap_sentence(shared: dict[str, list[int]] | None) -> str | None:
     """A warning about the images that `shared_images` found, if there are any."""
-    found = []
-    for pair, where in (shared or {}).items():
-        one, other = pair.split("-")
-        if where:
-            found.append(f"of {other} {len(where):,} {'is' if len(where) == 1 else 'are'} in {one}")
+    pairs = [(*pair.split("-"), len(where)) for pair, where in (shared or {}).items() if where]
+    found = [f"of {other} {count:,} {'is' if count == 1 else 'are'} in {one}" for one, other, count in pairs]
     return f"splits should have no image in common, but {', '.join(found)}" if found else None
 
 

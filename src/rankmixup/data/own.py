@@ -22,7 +22,6 @@ from rankmixup.files import file_hash, read_npz
 
 _SMALL = 64
 """Images up to this size are held in memory."""
-_LARGE = 224
 _SPLITS = ("train", "val", "test")
 _CHANNELS = (1, 3)
 
@@ -76,12 +75,8 @@ class OwnData(DataSource):
         require(not missing, f"{self.path} must have a training image of each class, it has none of {listed(missing, 5)}")
         train, val, test = complete_splits(images, y, given, class_names)
         crop: Literal["crop", "resized-crop"] = "resized-crop" if isinstance(images, ImageFiles) else "crop"
-        view = View(
-            self.image_size,
-            *(constants or _moments(train.x)),
-            augment="none" if self.augment == "none" else crop,
-            flip=self.augment == "crop-and-flip",
-        )
+        mean, std = constants or _moments(train.x)
+        view = View(self.image_size, mean, std, "none" if self.augment == "none" else crop, flip=self.augment == "crop-and-flip")
         return Dataset(train, val, test, class_names, view, val_from_train="val" not in given)
 
 
@@ -103,7 +98,7 @@ class Folder(OwnData):
     def probe(self, path: Path) -> tuple[str, int]:
         files = list_images(path)
         shorter = self.image_size or first_size(files)
-        return fingerprint_of(files), self.image_size or (shorter if shorter <= _SMALL else _LARGE)
+        return fingerprint_of(files), shorter if shorter <= _SMALL else self.image_size or 224
 
     def read(self, root: Path) -> Dataset:
         folder = Path(self.path)
@@ -186,10 +181,8 @@ def _images(path: Path) -> dict[str, UInt8[Tensor, "N C S S"]]:
     """Images by the name of their array: `x` alone, or `x_train` with or without the others."""
     arrays = read_npz(path, optional=("x", "x_train", "x_val", "x_test"))
     images = {name: _channels_first(path, name, array) for name, array in arrays.items()}
-    require(
-        list(images) == ["x"] or ("x_train" in images and "x" not in images),
-        f"{path} must hold images 'x', or 'x_train' and optionally 'x_val' and 'x_test', got {', '.join(images) or 'none of them'}",
-    )
+    rule, found = "images 'x', or 'x_train' and optionally 'x_val' and 'x_test'", ", ".join(images) or "none of them"
+    require(list(images) == ["x"] or ("x_train" in images and "x" not in images), f"{path} must hold {rule}, got {found}")
     shapes = {tuple(each.shape[1:]) for each in images.values()}
     require(len(shapes) == 1, f"{path} must hold images of one size, got {sorted(shapes)}")
     return images
@@ -197,19 +190,15 @@ def _images(path: Path) -> dict[str, UInt8[Tensor, "N C S S"]]:
 
 def _channels_first(path: Path, name: str, array: NDArray[Any]) -> UInt8[Tensor, "N C S S"]:
     require(array.dtype == np.uint8, f"{name!r} of {path} must hold bytes (uint8, 0 to 255), got {array.dtype}")
-    require(
-        array.ndim in (3, 4) and len(array) > 0,
-        f"{name!r} of {path} must be [N, H, W], [N, H, W, C] or [N, C, H, W], got shape {list(array.shape)}",
-    )
+    got = f"got shape {list(array.shape)}"
+    require(array.ndim in (3, 4) and len(array) > 0, f"{name!r} of {path} must be [N, H, W], [N, H, W, C] or [N, C, H, W], {got}")
     x = torch.from_numpy(array)
     if x.ndim == 3:
         x = x.unsqueeze(1)
     elif x.shape[-1] in _CHANNELS:
         x = x.permute(0, 3, 1, 2)
-    require(
-        x.shape[1] in _CHANNELS and x.shape[2] == x.shape[3],
-        f"{name!r} of {path} must hold square images of 1 or 3 channels, got shape {list(array.shape)}",
-    )
+    square = x.shape[1] in _CHANNELS and x.shape[2] == x.shape[3]
+    require(square, f"{name!r} of {path} must hold square images of 1 or 3 channels, {got}")
     return x
 
 
@@ -217,10 +206,8 @@ def _labels(path: Path, images: str, size: int, total: int) -> Int[Tensor, " N"]
     """Labels of `size` images out of `total`; each class has an image, so there are at most as many classes as images."""
     name = f"y{images[1:]}"
     y = read_npz(path, name)[name]
-    require(
-        y.shape == (size,) and y.dtype.kind in "iu" and bool((y >= 0).all()),
-        f"{name!r} of {path} must hold a label of at least 0 for each of {size} images, got {y.dtype} of shape {list(y.shape)}",
-    )
+    valid, found = y.shape == (size,) and y.dtype.kind in "iu" and bool((y >= 0).all()), f"{y.dtype} of shape {list(y.shape)}"
+    require(valid, f"{name!r} of {path} must hold a label of at least 0 for each of {size} images, got {found}")
     require(int(y.max()) < total, f"{name!r} of {path} must hold labels below the number of images, {total}, got {y.max()}")
     return torch.from_numpy(y.astype(np.int64))
 
@@ -233,5 +220,4 @@ def _moments(x: Images) -> Moments:
     mean = weights @ values
     std = (weights * (values - mean.unsqueeze(1)).square()).sum(1).sqrt()
     # Images of one colour have nothing to scale.
-    std = torch.where(std > 0, std, 1.0)
-    return tuple(mean.tolist()), tuple(std.tolist())
+    return tuple(mean.tolist()), tuple(torch.where(std > 0, std, 1.0).tolist())

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Int
@@ -124,10 +124,7 @@ def _gathered(splits: tuple[Split, ...], where: Int[Tensor, " M"]) -> Split:
         if len(inside) > 0:
             parts.append(split[inside])
         start += len(split)
-    first = parts[0].x
-    x: Images
-    if isinstance(first, ImageFiles):
-        x = ImageFiles(first.folder, tuple(name for part in parts for name in part.x.names))  # type: ignore[union-attr]
-    else:
-        x = torch.cat([part.x for part in parts])  # type: ignore[misc]
+    images: list[Any] = [part.x for part in parts]
+    files = isinstance(images[0], ImageFiles)
+    x = ImageFiles(images[0].folder, sum((each.names for each in images), ())) if files else torch.cat(images)
     return Split(x, torch.cat([part.y for part in parts]), torch.cat([part.index for part in parts]))

@@ -35,10 +35,8 @@ class _Array:
     def __setstate__(self, state: Any) -> None:
         _, shape, dtype, fortran_order, content = state
         require(isinstance(dtype, _Byte) and isinstance(content, bytes) and not fortran_order, "it holds an array that is not of bytes")
-        require(
-            isinstance(shape, tuple) and all(type(length) is int and length >= 0 for length in shape) and math.prod(shape) == len(content),
-            f"it holds an array of another shape than that of its {len(content)} bytes",
-        )
+        plain = isinstance(shape, tuple) and all(type(length) is int and length >= 0 for length in shape)
+        require(plain and math.prod(shape) == len(content), f"it holds an array of another shape than that of its {len(content)} bytes")
         self.values = np.frombuffer(content, np.uint8).reshape(shape)
 
 
@@ -64,6 +62,17 @@ class _Instructions(dict[int, Callable[[Any], None]]):
         raise InvalidInput(f"it has the instruction {chr(code)!r}, which plain data of Python 2 does not need")
 
 
+def _with_keys_of_bytes(code: int, keys: slice) -> Callable[[Any], None]:
+    """The instruction that adds items to a dictionary, `keys` being where on the stack their keys are."""
+
+    def load(unpickler: Any) -> None:
+        # A tuple of one tuple twice, that of another twice, and so on, takes forever to hash.
+        require(all(isinstance(key, bytes) for key in unpickler.stack[keys]), "it has a dictionary with keys that are not bytes")
+        pickle._Unpickler.dispatch[code](unpickler)
+
+    return load
+
+
 class _PlainUnpickler(pickle._Unpickler):
     """Python's own unpickler in Python, which, unlike the one in C, allocates no memory because of a number in the file."""
 
@@ -78,22 +87,9 @@ class _PlainUnpickler(pickle._Unpickler):
             )
         }
     )
+    dispatch[pickle.SETITEM[0]] = _with_keys_of_bytes(pickle.SETITEM[0], slice(-2, -1))
+    dispatch[pickle.SETITEMS[0]] = _with_keys_of_bytes(pickle.SETITEMS[0], slice(None, None, 2))
 
     def find_class(self, module: str, name: str) -> Any:
         require((module, name) in _STAND_INS, f"it names {module[:50]}.{name[:50]}, which is not run")
         return _STAND_INS[module, name]
-
-    def load_setitem(self) -> None:
-        self._require_bytes(self.stack[-2:-1])  # type: ignore[attr-defined]
-        pickle._Unpickler.dispatch[pickle.SETITEM[0]](self)  # type: ignore[arg-type]
-
-    def load_setitems(self) -> None:
-        self._require_bytes(self.stack[::2])  # type: ignore[attr-defined]
-        pickle._Unpickler.dispatch[pickle.SETITEMS[0]](self)  # type: ignore[arg-type]
-
-    def _require_bytes(self, keys: list[Any]) -> None:
-        # A tuple of one tuple twice, that of another twice, and so on, takes forever to hash.
-        require(all(isinstance(key, bytes) for key in keys), "it has a dictionary with keys that are not bytes")
-
-    dispatch[pickle.SETITEM[0]] = load_setitem
-    dispatch[pickle.SETITEMS[0]] = load_setitems

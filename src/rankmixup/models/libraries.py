@@ -29,10 +29,8 @@ def library_model(name: str, *, num_classes: int, image_size: int, in_channels: 
     except (AssertionError, RuntimeError, TypeError, ValueError) as error:
         sizes, reason = f"images of {in_channels} x {image_size} x {image_size}", " ".join(str(error).split())
         raise InvalidInput(f"model {name!r} must be one that can classify {sizes}, which it cannot ({reason})") from error
-    require(
-        isinstance(logits, torch.Tensor) and logits.shape == (1, num_classes),
-        f"model {name!r} must return one row of {num_classes} logits for each image, it does not",
-    )
+    valid = isinstance(logits, torch.Tensor) and logits.shape == (1, num_classes)
+    require(valid, f"model {name!r} must return one row of {num_classes} logits for each image, it does not")
     return model
 
 
@@ -42,7 +40,14 @@ def _torchvision(key: str, num_classes: int, in_channels: int, image_size: int |
     _check_key("torchvision", key, models.list_models(module=models))
     sized = {} if image_size is None else {"image_size": image_size}
     model: nn.Module = models.get_model(key, weights=None, num_classes=num_classes, **sized)
-    return model if in_channels == 3 else _with_channels(model, in_channels)
+    if in_channels == 3:
+        return model
+    # The same first convolution, for another number of channels.
+    where, first = next((name, module) for name, module in model.named_modules() if isinstance(module, nn.Conv2d))
+    settings: dict[str, Any] = {name: getattr(first, name) for name in ("kernel_size", "stride", "padding", "dilation", "padding_mode")}
+    parent, _, child = where.rpartition(".")
+    setattr(model.get_submodule(parent), child, nn.Conv2d(in_channels, first.out_channels, bias=first.bias is not None, **settings))
+    return model
 
 
 def _timm(key: str, num_classes: int, in_channels: int, image_size: int | None) -> nn.Module:
@@ -57,13 +62,3 @@ def _timm(key: str, num_classes: int, in_channels: int, image_size: int | None) 
 def _check_key(library: str, key: str, valid: list[str]) -> None:
     if key not in valid:
         raise unknown_name(f"model of {library}", key, valid)
-
-
-def _with_channels(model: nn.Module, in_channels: int) -> nn.Module:
-    """The network with a first convolution that takes another number of channels."""
-    where, first = next((name, module) for name, module in model.named_modules() if isinstance(module, nn.Conv2d))
-    settings: dict[str, Any] = {name: getattr(first, name) for name in ("kernel_size", "stride", "padding", "dilation", "padding_mode")}
-    fresh = nn.Conv2d(in_channels, first.out_channels, bias=first.bias is not None, **settings)
-    parent, _, child = where.rpartition(".")
-    setattr(model.get_submodule(parent), child, fresh)
-    return model

@@ -45,21 +45,17 @@ class EnsembleTemperatureScaling(Calibrator):
 
     def _fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Fitted:
         temperature, converged = solve_temperature(logits, target)
-        weights, gap = _best_weights(_log_likelihoods(logits, target, temperature))
+
+        def log_likelihoods(rows: Tensor, place: slice) -> Tensor:
+            """Log-probability of the right class under each of the three parts."""
+            index = target[place].unsqueeze(1)
+            both = [each.gather(1, index) - each.logsumexp(dim=1, keepdim=True) for each in (rows / temperature, rows)]
+            return torch.cat([*both, torch.full_like(both[0], -float(np.log(logits.shape[1])))], dim=1)
+
+        weights, gap = _best_weights(torch.cat(over_rows(logits, log_likelihoods)).numpy())
         note = f"the NLL of the weights may be {gap:.1e} above its minimum" if converged and gap > _GAP else ""
         parameters: dict[str, float | list[float]] = {"temperature": temperature, "weights": weights.tolist()}
         return Fitted(EnsembleModule(**parameters), parameters, converged and not note, note)
-
-
-def _log_likelihoods(logits: Tensor, target: Tensor, temperature: float) -> NDArray[Any]:
-    """Log-probability of the right class of every sample under each of the three parts."""
-
-    def part(rows: Tensor, place: slice) -> Tensor:
-        index = target[place].unsqueeze(1)
-        both = [each.gather(1, index) - each.logsumexp(dim=1, keepdim=True) for each in (rows / temperature, rows)]
-        return torch.cat([*both, torch.full_like(both[0], -float(np.log(logits.shape[1])))], dim=1)
-
-    return torch.cat(over_rows(logits, part)).numpy()
 
 
 def _best_weights(log_likelihoods: NDArray[Any]) -> tuple[NDArray[Any], float]:
@@ -72,15 +68,10 @@ def _best_weights(log_likelihoods: NDArray[Any]) -> tuple[NDArray[Any], float]:
     def slopes(weights: NDArray[Any]) -> NDArray[Any]:
         return (likelihoods / (likelihoods @ weights)[:, None]).mean(axis=0)
 
-    found = minimize(
-        lambda weights: -np.log(likelihoods @ weights).mean(),
-        np.full(3, 1 / 3),
-        jac=lambda weights: -slopes(weights),
-        method="SLSQP",
-        bounds=[(1e-12, 1)] * 3,
-        constraints={"type": "eq", "fun": lambda weights: weights.sum() - 1, "jac": np.ones_like},
-        options={"ftol": 1e-15, "maxiter": 500},
-    )
+    simplex = {"type": "eq", "fun": lambda weights: weights.sum() - 1, "jac": np.ones_like}
+    search: dict[str, Any] = {"method": "SLSQP", "bounds": [(1e-12, 1)] * 3, "options": {"ftol": 1e-15, "maxiter": 500}}
+    start, slope = np.full(3, 1 / 3), lambda weights: -slopes(weights)
+    found = minimize(lambda weights: -np.log(likelihoods @ weights).mean(), start, jac=slope, constraints=simplex, **search)
     weights = np.where(found.x <= 1e-11, 0, found.x) / found.x.sum()
     for _ in range(100):
         # A step of expectation-maximisation never raises the NLL and ends on the simplex exactly.

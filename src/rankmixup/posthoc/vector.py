@@ -53,13 +53,8 @@ class VectorScaling(Calibrator):
             nll, by_scale, by_bias = _nll_and_slopes(logits, target, torch.from_numpy(scale), torch.from_numpy(bias))
             return nll, np.concatenate([(by_scale - mean * by_bias) / spread, by_bias])
 
-        found = minimize(
-            objective,
-            np.concatenate([start * spread, start * mean]),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": 2000, "maxfun": 4000, "maxcor": 20, "ftol": 1e-15, "gtol": 1e-9},
-        )
+        options = {"maxiter": 2000, "maxfun": 4000, "maxcor": 20, "ftol": 1e-15, "gtol": 1e-9}
+        found = minimize(objective, np.concatenate([start * spread, start * mean]), jac=True, method="L-BFGS-B", options=options)
         scale, bias = _natural(found.x, mean, spread)
         bias -= bias.mean()
         module = VectorModule(scale=scale, bias=bias)

@@ -408,7 +408,7 @@ def test_a_mixers_own_defaults_come_with_it():
         (["train", "ce", "--data", "didgits"], "unknown data set 'didgits'; did you mean 'digits'?"),
         (["train", "mixup", "--mixer", "cutmx"], "unknown mixer 'cutmx'; did you mean 'cutmix'?"),
         (["train", "ce", "--mixer", "cutmix"], "--mixer must go with a method that mixes, which 'ce' does not"),
-        (["train", "mixup", "--mixer"], "--mixer must be followed by a name"),
+        (["train", "mixup", "--mixer"], "--mixer must be followed by a value"),
         (["train", "--seed", "1", "ce"], "METHOD must come first"),
         (["train", "rankmixup-mrl", "--margin", "-1"], "margin must be at least 0, got -1.0"),
         (["train", "rankmixup-mrl", "--weight", "-1"], "weight must be at least 0, got -1.0"),

@@ -51,7 +51,7 @@ def test_what_was_not_computed_is_left_out_and_what_failed_is_shown():
 
 @pytest.mark.parametrize("metric", ["ece", "accuracy", "nll"])
 def test_comparison_table_fits_80_columns(metric):
-    difference = Difference(-1.0, -1.0, -1.0, 1e-9, 1e-9, verdict="no difference shown")
+    difference = Difference(-1.0, -1.0, -1.0, 1e-9, p_holm=1e-9, verdict="no difference shown")
     keys = dict.fromkeys((metric, "accuracy"))
     models = {
         "runs/0123456789ab": {key: Compared(WIDEST) for key in keys},

@@ -1,8 +1,7 @@
 """Evaluation: scores and their files, every metric with its interval and noise floor, comparison of models, OOD detection."""
 
-from rankmixup.evaluation.calibrate import fit_calibrator, fit_temperatures
 from rankmixup.evaluation.comparison import compare, compare_scores, paired_comparison
-from rankmixup.evaluation.evaluation import evaluate, evaluate_scores
+from rankmixup.evaluation.evaluation import evaluate, evaluate_scores, fit_calibrator, fit_temperatures
 from rankmixup.evaluation.noise_floor import ece_noise_floor
 from rankmixup.evaluation.registry import METRICS, Metric, register_metric
 from rankmixup.evaluation.results import Calibration, Compared, Comparison, Detection, Difference, Estimate, Evaluation, NoiseFloor

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from math import erfc, isfinite, sqrt
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -13,12 +14,12 @@ from rankmixup.errors import InvalidInput, require, shown, unknown_name
 from rankmixup.evaluation.custom import custom_values, resampled_values
 from rankmixup.evaluation.evaluation import Array, as_scores, estimate_metrics
 from rankmixup.evaluation.registry import METRICS, PASS_KEYS
-from rankmixup.evaluation.replicates import Bootstrap, Samples, bootstrap, ranked_values, read_samples
+from rankmixup.evaluation.replicates import Samples, bootstrap, ranked_values, read_samples
 from rankmixup.evaluation.resampling import bootstrap_weights
 from rankmixup.evaluation.results import Compared, Comparison, Difference, percentiles
 from rankmixup.evaluation.scores import Scores
 from rankmixup.evaluation.significance import holm, mcnemar
-from rankmixup.evaluation.statistics import bin_statistics, gap_draws, gap_floor, gap_interval
+from rankmixup.evaluation.statistics import bin_statistics, binned, gap_floor, gap_interval
 from rankmixup.metrics.inputs import top_label
 from rankmixup.ops import as_tensor
 
@@ -76,8 +77,13 @@ def compare_scores(
     if baseline not in models:
         raise unknown_name("baseline", baseline, models)
     first = models[baseline]
+    size, classes = first.scores.shape
     for name, scores in models.items():
-        _require_same_samples(baseline, first, name, scores)
+        require(len(scores) == size, f"{name} and {baseline} must be scores of the same samples, got {len(scores)} and {size}")
+        differ = int((scores.labels != first.labels).sum())
+        require(differ == 0, f"{name} and {baseline} must have the same labels in the same order, {differ} of {size} differ")
+        others = scores.scores.shape[1]
+        require(others == classes, f"{name} and {baseline} must have the same number of classes, got {others} and {classes}")
     keys = list(dict.fromkeys((metric, "accuracy")))
     found: dict[str, dict[str, Compared]] = {}
     for name, scores in models.items():
@@ -86,39 +92,24 @@ def compare_scores(
             raise InvalidInput(f"metric must be one that {name} has, it has no {metric}")
         found[name] = {key: Compared(estimate) for key in keys if (estimate := estimates[key]) is not None}
     places = [(name, key) for name in models if name != baseline for key in keys]
-    differences = [
-        _difference(models[name], first, key, num_bins, replicates, random.stream(seed, "comparison", key)) for name, key in places
-    ]
+    differences = [_difference(models[name], first, key, num_bins, replicates, seed) for name, key in places]
     corrected = holm([difference.p_value for difference in differences])
     for (name, key), difference, p_holm in zip(places, differences, corrected, strict=True):
-        difference = replace(difference, p_holm=p_holm, verdict=_verdict(key, difference.value, p_holm))
+        direction = "better" if METRICS[key].better(difference.value, 0.0) else "worse"
+        difference = replace(difference, p_holm=p_holm, verdict="no difference shown" if p_holm >= 0.05 else direction)
         found[name][key] = replace(found[name][key], difference=difference)
-    return Comparison(metric, baseline, len(first), first.scores.shape[1], found)
+    return Comparison(metric, baseline, size, classes, found)
 
 
-def _require_same_samples(baseline: str, first: Scores, name: str, scores: Scores) -> None:
-    require(len(scores) == len(first), f"{name} and {baseline} must be scores of the same samples, got {len(scores)} and {len(first)}")
-    differ = int((scores.labels != first.labels).sum())
-    require(differ == 0, f"{name} and {baseline} must have the same labels in the same order, {differ} of {len(first)} differ")
-    classes = scores.scores.shape[1], first.scores.shape[1]
-    require(classes[0] == classes[1], f"{name} and {baseline} must have the same number of classes, got {classes[0]} and {classes[1]}")
-
-
-def _difference(model: Scores, baseline: Scores, key: str, num_bins: int, replicates: int, rng: torch.Generator) -> Difference:
-    same_kind = model.from_logits == baseline.from_logits
+def _difference(model: Scores, baseline: Scores, key: str, num_bins: int, replicates: int, seed: int) -> Difference:
+    same_kind, target, rng = model.from_logits == baseline.from_logits, model.labels, random.stream(seed, "comparison", key)
     first, second = (each.scores if same_kind else each.probs for each in (model, baseline))
     from_logits = same_kind and model.from_logits
-    paired = paired_comparison(first, second, model.labels, key, from_logits=from_logits, num_bins=num_bins, replicates=replicates, rng=rng)
+    paired = paired_comparison(first, second, target, key, from_logits=from_logits, num_bins=num_bins, replicates=replicates, rng=rng)
     if key != "accuracy":
         return paired
-    correct = [top_label(scores, model.labels, from_logits=from_logits)[1].bool() for scores in (first, second)]
+    correct = [top_label(scores, target, from_logits=from_logits)[1].bool() for scores in (first, second)]
     return replace(paired, p_value=mcnemar(*correct), test="McNemar")
-
-
-def _verdict(key: str, difference: float, p_value: float) -> str:
-    if p_value >= 0.05:
-        return "no difference shown"
-    return "better" if METRICS[key].better(difference, 0.0) else "worse"
 
 
 def paired_comparison(
@@ -142,26 +133,24 @@ def paired_comparison(
     keys = [name for name, metric in METRICS.items() if metric.bins is not None or metric.interval != "inversion"]
     require(isinstance(key, str) and key in keys, f"key must be one of {', '.join(keys)}, got {shown(key)}")
     least = METRICS[key].min_classes
-    classes = [max(as_tensor("logits", logits).shape[-1:], default=0) for logits in (logits_a, logits_b)]
-    require(min(classes) >= least, f"{key} needs at least {least} classes, got {min(classes)}")
-    more: list[dict[str, Tensor]] = [{}, {}]
-    scores: list[Scores] = []
-    if key not in PASS_KEYS:
-        scores = [Scores(logits, target, from_logits) for logits in (logits_a, logits_b)]
-        more = [custom_values(each, [key]) for each in scores]
-    columns = [{name: column for name, column in each.items() if column.ndim == 1} for each in more]
-    models = [
-        read_samples(logits, target, num_bins=num_bins, from_logits=from_logits, more=each)
-        for logits, each in zip((logits_a, logits_b), columns, strict=True)
-    ]
+    both = (logits_a, logits_b)
+    classes = min(max(as_tensor("logits", logits).shape[-1:], default=0) for logits in both)
+    require(classes >= least, f"{key} needs at least {least} classes, got {classes}")
+    scores = [] if key in PASS_KEYS else [Scores(logits, target, from_logits) for logits in both]
+    custom = [custom_values(each, [key])[key] for each in scores]
+    columns = [{key: column} for column in custom if column.ndim == 1] or [{}, {}]
+    options: dict[str, Any] = {"num_bins": num_bins, "from_logits": from_logits}
+    models = [read_samples(logits, target, more=more, **options) for logits, more in zip(both, columns, strict=True)]
     if METRICS[key].bins is not None:
-        return _combined(key, models, bootstrap(models, replicates, rng, ranked=False), replicates, rng)
+        return _combined(key, models, replicates, rng)
     if key in models[0].means:
         difference, replicated = _mean_differences(key, models, replicates, rng)
     elif key in PASS_KEYS:
-        difference, replicated = _ranked_differences(key, models, replicates, rng)
+        a, b = (ranked_values(torch.ones(1, len(target)), samples)[key].item() for samples in models)
+        draws = [each.ranked[key] for each in bootstrap(models, replicates, rng)]
+        difference, replicated = a - b, draws[0] - draws[1]
     else:
-        difference = (more[0][key] - more[1][key]).item()
+        difference = (custom[0] - custom[1]).item()
         replicated = resampled_values(key, scores, replicates, rng).diff(dim=0)[0].neg()
     replicated = replicated[replicated.isfinite()]
     require(len(replicated) > 0 and isfinite(difference), f"{key} of these predictions must be a finite number, which it is not")
@@ -179,16 +168,10 @@ def _mean_differences(key: str, models: list[Samples], replicates: int, rng: tor
     return mean.item(), mean + torch.cat(draws).double() / len(deviation)
 
 
-def _ranked_differences(key: str, models: list[Samples], replicates: int, rng: torch.Generator) -> tuple[float, Tensor]:
-    every = torch.ones(1, len(models[0]))
-    value_a, value_b = (ranked_values(every, samples)[key].item() for samples in models)
-    a, b = bootstrap(models, replicates, rng)
-    return value_a - value_b, a.ranked[key] - b.ranked[key]
-
-
-def _combined(key: str, models: list[Samples], draws: list[Bootstrap], replicates: int, rng: torch.Generator) -> Difference:
-    a, b = (gap_interval(samples, key, draw, gap_floor(samples, key, replicates, rng)) for samples, draw in zip(models, draws, strict=True))
-    values = [bin_statistics(samples)[key](gap_draws(draw, key)) for samples, draw in zip(models, draws, strict=True)]
+def _combined(key: str, models: list[Samples], replicates: int, rng: torch.Generator) -> Difference:
+    pairs = list(zip(models, bootstrap(models, replicates, rng, ranked=False), strict=True))
+    a, b = (gap_interval(samples, key, draw, gap_floor(samples, key, replicates, rng)) for samples, draw in pairs)
+    values = [bin_statistics(samples)[key](binned(draw, key)) for samples, draw in pairs]
     correlation = torch.corrcoef(torch.stack(values))[0, 1].nan_to_num().item()
     centre = a.centre - b.centre
 
@@ -199,5 +182,4 @@ def _combined(key: str, models: list[Samples], draws: list[Bootstrap], replicate
     towards_zero = below if centre > 0 else above
     # 1.96 standard errors fit into the side of the interval that looks towards 0.
     p_value = erfc(1.96 * abs(centre) / towards_zero / sqrt(2)) if towards_zero > 0 else float(centre == 0)
-    difference = a.value - b.value
-    return Difference(difference, max(centre - below, -1.0), min(centre + above, 1.0), p_value)
+    return Difference(a.value - b.value, max(centre - below, -1.0), min(centre + above, 1.0), p_value)

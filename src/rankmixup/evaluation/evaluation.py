@@ -1,6 +1,7 @@
 """Evaluation of one set of scores: every metric with its uncertainty, before and after calibration, and OOD detection."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from torch import Tensor
 
 from rankmixup import random
 from rankmixup.errors import require, require_whole, shown
-from rankmixup.evaluation.calibrate import fit_calibrator
 from rankmixup.evaluation.detection import detect_all
 from rankmixup.evaluation.registry import METRICS
 from rankmixup.evaluation.resampling import check_replicates
@@ -20,6 +20,7 @@ from rankmixup.evaluation.uncertainty import metric_uncertainty
 from rankmixup.metrics.ood import OODKind
 from rankmixup.metrics.rows import check_num_bins
 from rankmixup.ops import as_tensor
+from rankmixup.posthoc import CALIBRATORS, Calibrator, TemperatureScaling
 
 Array = Tensor | NDArray[np.generic] | Sequence[Any]
 """Tensors, numpy arrays or lists."""
@@ -61,8 +62,7 @@ def evaluate(
         source=source,
         calibrate_with=calibrate_with,
         objective=objective,
-        # Labels of samples of no class have no meaning and are never looked at.
-        ood={name: _unlabelled(each, from_logits) for name, each in (ood or {}).items()},
+        ood={name: as_scores(each, None, from_logits) for name, each in (ood or {}).items()},
         score=score,
         num_bins=num_bins,
         replicates=replicates,
@@ -70,14 +70,11 @@ def evaluate(
     )
 
 
-def _unlabelled(scores: Array, from_logits: bool) -> Scores:
+def as_scores(scores: Array, target: Array | None, from_logits: bool) -> Scores:
+    """Checked scores from arrays of any kind; without labels, as out-of-distribution samples are, all labels are 0 and never looked at."""
     scores = as_tensor("scores", scores)
-    return Scores(scores, torch.zeros(scores.shape[:1], dtype=torch.long, device=scores.device), from_logits)
-
-
-def as_scores(scores: Array, target: Array, from_logits: bool) -> Scores:
-    """Checked scores from arrays of any kind."""
-    return Scores(as_tensor("scores", scores), as_tensor("labels", target), from_logits)
+    labels = torch.zeros(scores.shape[:1], dtype=torch.long, device=scores.device) if target is None else as_tensor("labels", target)
+    return Scores(scores, labels, from_logits)
 
 
 def evaluate_scores(
@@ -102,33 +99,35 @@ def evaluate_scores(
     seed = require_whole("seed", seed)
     classes = test.scores.shape[1]
     calibrated, calibration = None, None
+    estimate = partial(estimate_metrics, num_bins=num_bins, replicates=replicates, seed=seed)
     if held_out is not None:
         others = held_out.scores.shape[1]
         require(others == classes, f"held-out and test scores must have the same number of classes, got {others} and {classes}")
         calibrator = fit_calibrator(held_out, calibrate_with, objective=objective, num_bins=num_bins, fitted_on=fitted_on)
         calibrated = Scores(calibrator.transform(test.logits.double()), test.labels)
-        report = calibrator.report_
-        calibration = Calibration(
-            report.method,
-            report.objective,
-            report.parameters,
-            report.converged,
-            fitted_on,
-            report.samples,
-            calibrator.fitted_on_same(test.logits),
-            report.verdict,
-            estimate_metrics(calibrated, num_bins=num_bins, replicates=replicates, seed=seed),
-        )
+        report, same_data = calibrator.report_, calibrator.fitted_on_same(test.logits)
+        head = (report.method, report.objective, report.parameters, report.converged, fitted_on, report.samples, same_data, report.verdict)
+        calibration = Calibration(*head, estimate(calibrated))
     detection = detect_all(test, ood or {}, score, replicates=replicates, seed=seed, shared_classes=shared_classes)
-    metrics = estimate_metrics(test, num_bins=num_bins, replicates=replicates, seed=seed)
-    shown = (metrics, calibration, detection, ())
+    shown = (estimate(test), calibration, detection, ())
     return Evaluation(source, len(test), classes, *shown, test, calibrated, dict(ood or {}), num_bins, protocol)
 
 
 def estimate_metrics(scores: Scores, *, num_bins: int = 15, replicates: int = 1000, seed: int = 0) -> Metrics:
     """Every metric with its uncertainty; None where it is not defined on these scores."""
-    rng = random.stream(seed, "uncertainty")
-    found = metric_uncertainty(
-        scores.scores, scores.labels, from_logits=scores.from_logits, num_bins=num_bins, replicates=replicates, rng=rng
-    )
+    more: dict[str, Any] = {"num_bins": num_bins, "replicates": replicates, "rng": random.stream(seed, "uncertainty")}
+    found = metric_uncertainty(scores.scores, scores.labels, from_logits=scores.from_logits, **more)
     return {key: found.get(key) for key in METRICS}
+
+
+def fit_calibrator(
+    held_out: Scores, name: str = "temperature", *, objective: str | None = None, num_bins: int = 15, fitted_on: str = ""
+) -> Calibrator:
+    """The calibrator `name`, fitted on held-out scores; `fitted_on` names them in its report."""
+    return CALIBRATORS[name](objective, num_bins).fit(held_out.logits, held_out.labels, split=fitted_on)
+
+
+def fit_temperatures(held_out: Scores) -> dict[str, TemperatureScaling]:
+    """Temperature scaling fitted with each objective; a fit that did not converge says so in its report, without a warning."""
+    logits, target = held_out.logits, held_out.labels
+    return {objective: TemperatureScaling(objective).fit(logits, target, warn=False) for objective in TemperatureScaling.objectives}

@@ -16,6 +16,7 @@ errors, which by convexity hides the largest error behind a given observation.
 """
 
 from collections.abc import Callable
+from functools import partial
 from math import inf
 from typing import NamedTuple
 
@@ -41,10 +42,6 @@ class Inverted(NamedTuple):
     centre: float
     """The value without its bias: that of a population whose samples show less than was observed as often as more."""
 
-    def at_most(self, largest: float) -> "Inverted":
-        """Cut off where no population's value can lie."""
-        return self._replace(high=min(self.high, largest), centre=min(self.centre, largest))
-
 
 def inverted_interval(
     gap: Float[Tensor, " H"], noise: Float[Tensor, "R H"], statistic: Statistic, floor: NoiseFloor, *, signed: bool = False
@@ -56,6 +53,8 @@ def inverted_interval(
     """
     observed = statistic(gap).item()
     spread = noise.std(dim=0, correction=0)
+    if float(spread.sum()) == 0:
+        return Inverted(observed, observed, observed, observed)
     unit = spread**1.5
     size = gap.clamp(min=0) if signed else gap.abs()
     sign = torch.where(gap < 0, -1.0, 1.0).to(gap.dtype)
@@ -67,25 +66,13 @@ def inverted_interval(
     def even(errors: float) -> Tensor:
         return errors * spread if signed else errors * sign * spread
 
-    def at(path: Path, parameter: float) -> float:
-        return statistic(path(parameter)).item()
-
-    if float(spread.sum()) == 0:
-        return Inverted(observed, observed, observed, observed)
-    lowest = -float((size / unit.clamp(min=1e-300)).max())
     # Ten standard errors above the observation nothing is accepted any more.
     highest = float((size.sum() + 10 * spread.norm()) / spread.norm())
-    highest_shift = highest * float(spread.norm() / unit.sum())
-    upper = at(thresholded, _last_accepted(thresholded, noise, statistic, observed, lowest, highest_shift))
-    most = highest * float(spread.norm() / spread.sum())
-    least_favourable = at(even, _last_accepted(even, noise, statistic, observed, 0.0, most))
-    # An interval that leaves out the value printed beside it would only puzzle; where that happens, it is chance and bias.
-    upper = max(upper, min(least_favourable, 2 * floor.mean), observed)
-    centre = at(thresholded, _last_accepted(thresholded, noise, statistic, observed, lowest, highest_shift, tail=0.5))
-    lower = 0.0
-    if floor.p_value < _TAIL:
-        lower = at(thresholded, _first_accepted(thresholded, noise, statistic, observed, lowest, highest_shift))
-    return Inverted(observed, min(lower, observed), upper, centre)
+    lowest, highest_shift = -float((size / unit.clamp(min=1e-300)).max()), highest * float(spread.norm() / unit.sum())
+    last_even = _accepted(even, noise, statistic, observed, 0.0, highest * float(spread.norm() / spread.sum()))
+    reach = min(statistic(even(last_even)).item(), 2 * floor.mean)
+    accepted = partial(_accepted, thresholded, noise, statistic, observed, lowest, highest_shift)
+    return _interval(accepted, lambda shift: statistic(thresholded(shift)).item(), observed, floor, reach)
 
 
 def scaled_interval(
@@ -106,34 +93,33 @@ def scaled_interval(
     observed = statistic(gap).item()
     if observed == 0:
         return Inverted(0.0, 0.0, floor.high, 0.0)
-
-    def scaled(factor: float) -> Tensor:
-        return factor * gap
-
     limit = 2 * floor.mean if spread is None else inf
     spread = noise.std(dim=0, correction=0).max().item() if spread is None else spread
-    highest = 1 + 10 * spread / observed
-    upper = metric(_last_accepted(scaled, noise, statistic, observed, 0.0, highest))
     # The least favourable population has no bias at all.
-    upper = max(upper, observed, min(observed + 1.96 * spread, limit))
-    centre = metric(_last_accepted(scaled, noise, statistic, observed, 0.0, highest, tail=0.5))
-    lower = 0.0 if floor.p_value >= _TAIL else metric(_first_accepted(scaled, noise, statistic, observed, 0.0, highest))
-    return Inverted(observed, min(lower, observed), upper, centre)
+    reach = min(observed + 1.96 * spread, limit)
+    accepted = partial(_accepted, lambda factor: factor * gap, noise, statistic, observed, 0.0, 1 + 10 * spread / observed)
+    return _interval(accepted, metric, observed, floor, reach)
 
 
-def _last_accepted(path: Path, noise: Tensor, statistic: Statistic, observed: float, low: float, high: float, tail: float = _TAIL) -> float:
-    """The last population on the path from which the observation is not too small, by its parameter, with which gaps grow."""
+def _interval(
+    accepted: Callable[..., float], metric: Callable[[float], float], observed: float, floor: NoiseFloor, reach: float
+) -> Inverted:
+    """From the parameters that are `accepted`; the upper end is at least `reach` and, as a reader expects, the observed value."""
+    upper, centre = (metric(accepted(tail=tail)) for tail in (_TAIL, 0.5))
+    lower = 0.0 if floor.p_value >= _TAIL else metric(accepted(last=False))
+    return Inverted(observed, min(lower, observed), max(upper, reach, observed), centre)
+
+
+def _accepted(
+    path: Path, noise: Tensor, statistic: Statistic, observed: float, low: float, high: float, *, tail: float = _TAIL, last: bool = True
+) -> float:
+    """The last population on the path from which the observation is not too small, or the first from which it is not too large.
+
+    Populations are given by the parameter of the path, with which gaps grow.
+    """
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        share = (statistic(path(middle) + noise) <= observed).double().mean().item()
-        low, high = (middle, high) if share >= tail else (low, middle)
-    return low
-
-
-def _first_accepted(path: Path, noise: Tensor, statistic: Statistic, observed: float, low: float, high: float) -> float:
-    """The first population on the path from which the observation is not too large, by its parameter."""
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        share = (statistic(path(middle) + noise) >= observed).double().mean().item()
-        low, high = (low, middle) if share >= _TAIL else (middle, high)
-    return high
+        values = statistic(path(middle) + noise)
+        share = (values <= observed if last else values >= observed).double().mean().item()
+        low, high = (middle, high) if (share >= tail) == last else (low, middle)
+    return low if last else high

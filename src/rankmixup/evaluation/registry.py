@@ -42,11 +42,6 @@ class Metric:
     min_classes: int = 1
     """With fewer classes it is not defined."""
 
-    @property
-    def summary(self) -> str:
-        """One line about it."""
-        return f"{self.title}, 0 to {self.most:g}, {'higher' if self.higher_is_better else 'lower'} is better"
-
     def better(self, first: float, second: float) -> bool:
         """Whether the first value is the better one."""
         return first > second if self.higher_is_better else first < second
@@ -60,8 +55,7 @@ class _Metrics(Registry[Metric]):
         return iter(self._entries)
 
     def __len__(self) -> int:
-        self._load_plugins()
-        return len(self._entries)
+        return len(list(self))
 
     def items(self) -> ItemsView[str, Metric]:
         """Keys and metrics, in order."""
@@ -69,7 +63,8 @@ class _Metrics(Registry[Metric]):
 
     def summaries(self) -> dict[str, str]:
         """Key to one line about the metric."""
-        return {key: metric.summary for key, metric in self.items()}
+        way = {True: "higher", False: "lower"}
+        return {key: f"{each.title}, 0 to {each.most:g}, {way[each.higher_is_better]} is better" for key, each in self.items()}
 
 
 _top5, _ece, _classwise = partial(metrics.accuracy, top_k=5), metrics.expected_calibration_error, metrics.classwise_calibration_error
@@ -77,9 +72,7 @@ _classwise_sum = partial(_classwise, aggregate="sum")
 _error = partial(Metric, interval="inversion", floor="confidence")
 _BUILT_IN = (
     Metric("accuracy", "accuracy", metrics.accuracy, "Accuracy", "wilson", higher_is_better=True),
-    Metric(
-        "top5_accuracy", "top-5 accuracy", partial(metrics.accuracy, top_k=5), "Accuracy", "wilson", higher_is_better=True, min_classes=5
-    ),
+    Metric("top5_accuracy", "top-5 accuracy", _top5, "Accuracy", "wilson", higher_is_better=True, min_classes=5),
     Metric("nll", "NLL", metrics.negative_log_likelihood, "NegativeLogLikelihood", unit="", most=math.inf),
     Metric("brier", "Brier", metrics.brier_score, "BrierScore", unit="", most=2.0),
     _error("ece", "ECE", _ece, "ExpectedCalibrationError", bins="width"),
@@ -103,12 +96,8 @@ METRICS = _Metrics("metric", "rankmixup.metrics")
 """Every metric of an evaluation by key, in the order in which they are shown."""
 for _metric in _BUILT_IN:
     METRICS.register(_metric.key)(_metric)
-DETECTION_METRICS = {
-    "auroc": Metric("auroc", "AUROC", higher_is_better=True),
-    "aupr_in": Metric("aupr_in", "AUPR, in", higher_is_better=True),
-    "aupr_out": Metric("aupr_out", "AUPR, out", higher_is_better=True),
-    "fpr95": Metric("fpr95", "FPR at 95 %"),
-}
+_DETECTION = {"auroc": "AUROC", "aupr_in": "AUPR, in", "aupr_out": "AUPR, out", "fpr95": "FPR at 95 %"}
+DETECTION_METRICS = {key: Metric(key, title, higher_is_better=key != "fpr95") for key, title in _DETECTION.items()}
 """Every metric of out-of-distribution detection."""
 
 

@@ -4,13 +4,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from math import sqrt
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from torch import Tensor
 
-from rankmixup.errors import require
+from rankmixup.errors import InvalidInput, require
 from rankmixup.evaluation.scores import Scores
 from rankmixup.metrics.ood import OODKind
 
@@ -54,8 +53,14 @@ Metrics = dict[str, Estimate | None]
 """By key; None for a metric that is not defined on the scores."""
 
 
+class _Fields:
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data."""
+        return plain(vars(self))
+
+
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(_Fields):
     """A calibrator that was fitted, and the metrics of the scores after it."""
 
     method: str
@@ -69,10 +74,6 @@ class Calibration:
     """Whether these are the samples that it was evaluated on."""
     verdict: str
     metrics: Metrics
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON data."""
-        return plain(vars(self))
 
 
 @dataclass(frozen=True)
@@ -123,8 +124,8 @@ class Evaluation:
         require(not calibrated or self.calibration is not None, f"calibrated {key!r} needs calibrate_on, which was not given")
         metrics = self.calibration.metrics if calibrated and self.calibration else self.metrics
         estimate = metrics.get(key)
-        require(estimate is not None, f"metric {key!r} must be one that was computed: {', '.join(k for k, v in metrics.items() if v)}")
-        assert estimate is not None
+        if estimate is None:
+            raise InvalidInput(f"metric {key!r} must be one that was computed: {', '.join(k for k, v in metrics.items() if v)}")
         return estimate.value
 
     def save(self, path: str | Path, kind: FileKind | None = None) -> Path:
@@ -132,11 +133,11 @@ class Evaluation:
         return _reports("files").write_evaluation(self, Path(path), kind)
 
     def __str__(self) -> str:
-        return _as_text(self, "evaluation_table")
+        return _reports("tables").to_text(_reports("tables").evaluation_table(self))
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(_Fields):
     """The difference of a metric between two models on the same samples, first minus second."""
 
     value: float
@@ -144,14 +145,10 @@ class Difference:
     high: float
     p_value: float
     """Two-sided, of the hypothesis that the models do not differ."""
+    test: str = "paired bootstrap"
     p_holm: float | None = None
     """Corrected over all differences of a comparison."""
-    test: str = "paired bootstrap"
     verdict: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON data."""
-        return plain({key: getattr(self, key) for key in ("value", "low", "high", "p_value", "test", "p_holm", "verdict")})
 
 
 @dataclass(frozen=True)
@@ -182,17 +179,12 @@ class Comparison:
         return {"schema": 1, **plain(vars(self))}
 
     def __str__(self) -> str:
-        return _as_text(self, "comparison_table")
+        return _reports("tables").to_text(_reports("tables").comparison_table(self))
 
 
 def _reports(module: str) -> Any:
     """Reports render results and are a layer above: imported by name, and only when a result is shown."""
     return import_module(f"rankmixup.reports.{module}")
-
-
-def _as_text(result: Any, table: str) -> str:
-    tables = _reports("tables")
-    return tables.to_text(getattr(tables, table)(result))
 
 
 def plain(data: Any) -> Any:
@@ -215,7 +207,7 @@ def wilson_interval(share: float, samples: int) -> tuple[float, float]:
     [0.2366, 0.7634]
     """
     z = 1.959964  # not from scipy.stats, whose import takes longer than an evaluation
-    centre, margin = share + z**2 / (2 * samples), z * sqrt(share * (1 - share) / samples + z**2 / (4 * samples**2))
+    centre, margin = share + z**2 / (2 * samples), z * math.sqrt(share * (1 - share) / samples + z**2 / (4 * samples**2))
     return max((centre - margin) / (1 + z**2 / samples), 0.0), min((centre + margin) / (1 + z**2 / samples), 1.0)
 
 

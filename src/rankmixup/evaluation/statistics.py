@@ -1,6 +1,7 @@
 """Calibration errors as functions of gaps, for many replicates at once, and their intervals by test inversion."""
 
 from math import pi, sqrt
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -10,7 +11,6 @@ from rankmixup.evaluation.intervals import Inverted, Statistic, inverted_interva
 from rankmixup.evaluation.noise_floor import calibrated_gaps, noise_floor
 from rankmixup.evaluation.registry import METRICS
 from rankmixup.evaluation.replicates import GRID_CELLS, Bootstrap, Samples, bootstrap
-from rankmixup.evaluation.resampling import Cuts
 from rankmixup.evaluation.results import Estimate, NoiseFloor
 from rankmixup.metrics.rows import bin_edges, bin_index
 from rankmixup.metrics.smooth import smooth_from_grid
@@ -36,25 +36,26 @@ def bin_statistics(samples: Samples) -> dict[str, Statistic]:
     }
 
 
+def binned(of: Samples | Bootstrap, key: str) -> Any:
+    """What belongs to the bins of a metric: the cuts of samples, or the gaps of replicates."""
+    return of.mass if METRICS[key].bins == "mass" else of.width
+
+
 def gap_floor(samples: Samples, key: str, replicates: int, rng: torch.Generator) -> NoiseFloor:
     """Noise floor of a metric that has `bins`."""
-    cuts, statistic = _cuts(samples, key), bin_statistics(samples)[key]
+    cuts, statistic = binned(samples, key), bin_statistics(samples)[key]
     gaps = calibrated_gaps(samples.confidence, cuts, replicates, rng)
     return noise_floor(statistic(gaps), statistic(samples.gaps(cuts)).item())
 
 
 def gap_interval(samples: Samples, key: str, draws: Bootstrap, floor: NoiseFloor) -> Inverted:
     """Interval by test inversion of a metric that has `bins`."""
-    gap = samples.gaps(_cuts(samples, key))
-    noise = gap_draws(draws, key) - gap
+    gap = samples.gaps(binned(samples, key))
+    noise = binned(draws, key) - gap
     if key == "ue":  # underconfidence is overconfidence with the sign of the gaps turned
         gap, noise, key = -gap, -noise, "oe"
-    return inverted_interval(gap, noise, bin_statistics(samples)[key], floor, signed=key == "oe").at_most(1.0)
-
-
-def gap_draws(draws: Bootstrap, key: str) -> Tensor:
-    """The replicates of the gaps that a metric is a norm of."""
-    return draws.mass if METRICS[key].bins == "mass" else draws.width
+    found = inverted_interval(gap, noise, bin_statistics(samples)[key], floor, signed=key == "oe")
+    return found._replace(high=min(found.high, 1.0), centre=min(found.centre, 1.0))
 
 
 def gap_estimate(samples: Samples, key: str, value: float, replicates: int, rng: torch.Generator) -> Estimate:
@@ -62,13 +63,8 @@ def gap_estimate(samples: Samples, key: str, value: float, replicates: int, rng:
     floor = gap_floor(samples, key, replicates, rng)
     if samples.unanimous:
         return Estimate(value, floor=floor)
-    (draws,) = bootstrap([samples], replicates, rng, ranked=False)
-    interval = gap_interval(samples, key, draws, floor)
+    interval = gap_interval(samples, key, bootstrap([samples], replicates, rng, ranked=False)[0], floor)
     return Estimate(value, interval.low, interval.high, floor)
-
-
-def _cuts(samples: Samples, key: str) -> Cuts:
-    return samples.mass if METRICS[key].bins == "mass" else samples.width
 
 
 def ks_interval(samples: Samples, draws: Bootstrap, floor: NoiseFloor) -> Inverted:

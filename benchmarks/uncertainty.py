@@ -9,7 +9,9 @@ import torch
 from benchmarks.timing import line
 from rankmixup import random
 from rankmixup.evaluation import evaluate
-from rankmixup.evaluation.uncertainty import ece_uncertainty, metric_uncertainty
+from rankmixup.evaluation.replicates import sorted_samples
+from rankmixup.evaluation.statistics import gap_estimate
+from rankmixup.evaluation.uncertainty import metric_uncertainty
 
 N, K, REPLICATES = 10_000, 10, 1000
 LARGE = 50_000
@@ -56,8 +58,11 @@ def main(repeats: int = 3) -> list[str]:
     target = torch.multinomial(probs, 1, generator=rng).squeeze(1)
     confidence, prediction = probs.max(dim=1)
     correct = (prediction == target).float()
-    ours = seconds(lambda: ece_uncertainty(confidence[:N], correct[:N], replicates=REPLICATES, rng=rng), repeats)
-    large = seconds(lambda: ece_uncertainty(confidence, correct, replicates=REPLICATES, rng=rng), repeats)
+
+    def ece_alone(size: int) -> object:
+        return gap_estimate(sorted_samples(confidence[:size], correct[:size], 15), "ece", 0.0, REPLICATES, rng)
+
+    ours, large = (seconds(lambda size=size: ece_alone(size), repeats) for size in (N, LARGE))
     everything = seconds(lambda: metric_uncertainty(probs[:N], target[:N], replicates=REPLICATES, rng=rng, from_logits=False), repeats)
     theirs = seconds(peer(probs[:N], target[:N]), 1)
     softmax, thousand = many_classes(repeats)

@@ -14,7 +14,8 @@ import torch
 
 from rankmixup import random
 from rankmixup.evaluation import Scores
-from rankmixup.evaluation.uncertainty import ece_uncertainty
+from rankmixup.evaluation.replicates import sorted_samples
+from rankmixup.evaluation.statistics import gap_estimate
 from rankmixup.metrics import expected_calibration_error
 from rankmixup.metrics.inputs import top_label
 
@@ -33,7 +34,7 @@ def rows(path: Path, size: int, draws: int, replicates: int) -> Iterator[str]:
         found = []
         for _ in range(draws):
             drawn = torch.randint(len(confidence), (size,), generator=rng)
-            found.append(ece_uncertainty(confidence[drawn], correct[drawn], replicates=replicates, rng=rng))
+            found.append(gap_estimate(sorted_samples(confidence[drawn], correct[drawn], 15), "ece", true, replicates, rng))
         high, low = (sum(each.low > true for each in found) / draws, sum(each.high < true for each in found) / draws)
         floor = sum(each.floor.mean for each in found) / draws
         shares = " | ".join(f"{100 * share:.1f} %" for share in (1 - high - low, high, low))

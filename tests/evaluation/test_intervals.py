@@ -6,7 +6,8 @@ from scipy import stats
 from rankmixup import random
 from rankmixup.evaluation.intervals import inverted_interval
 from rankmixup.evaluation.noise_floor import noise_floor
-from rankmixup.evaluation.uncertainty import ece_uncertainty
+from rankmixup.evaluation.replicates import sorted_samples
+from rankmixup.evaluation.statistics import gap_estimate
 from studies import coverage
 
 
@@ -57,8 +58,8 @@ def test_signed_errors_ignore_gaps_of_the_other_sign(rng):
 
 
 def test_without_a_wrong_prediction_there_is_no_interval():
-    certain = ece_uncertainty(torch.ones(20), torch.ones(20), rng=random.stream(0), replicates=10)
-    assert (certain.value, certain.low, certain.high) == (0, None, None)
+    certain = gap_estimate(sorted_samples(torch.ones(20), torch.ones(20), 15), "ece", 0.0, 10, random.stream(0))
+    assert (certain.low, certain.high) == (None, None)
     assert certain.floor[:3] == (0, 0, 0)
 
 
@@ -111,8 +112,8 @@ def test_tables_of_counts_stand_for_samples(rng):
     count = table.multinomial(2000, share)
     right = table.binomial(count, accuracy)
     correct = np.concatenate([np.arange(n) < k for n, k in zip(count, right, strict=True)])
-    samples = torch.from_numpy(np.repeat(confidence, count)), torch.from_numpy(correct).double()
-    found = [ece_uncertainty(*samples, rng=rng, replicates=500) for _ in range(25)]
+    samples = sorted_samples(torch.from_numpy(np.repeat(confidence, count)), torch.from_numpy(correct).double(), 15)
+    found = [gap_estimate(samples, "ece", 0.0, 500, rng) for _ in range(25)]
     one_by_one = np.array([(each.low, each.high, each.floor.mean) for each in found])
     tables = np.array([coverage.interval_of_table(confidence, count, right, 500, table) for _ in range(25)])[:, [0, 1, 3]]
     standard_error = np.sqrt((one_by_one.var(axis=0, ddof=1) + tables.var(axis=0, ddof=1)) / 25)

@@ -54,8 +54,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     require(all(0 <= p <= 1 for p in p_values), f"p-values must lie in [0, 1], got {shown(p_values)}")
     adjusted, largest = [0.0] * len(p_values), 0.0
     for rank, i in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
-        adjusted[i] = largest
+        adjusted[i] = largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
     return adjusted
 
 
@@ -139,29 +138,23 @@ def paired_direction(differences: Sequence[float]) -> Direction:
     (0.03125, 1.0, True)
     """
     require(len(differences) > 0, "differences must hold at least one pair, got none")
-    values = np.asarray(differences, dtype=np.float64)
+    values, size = np.asarray(differences, dtype=np.float64), len(differences)
     mean = over_seeds(list(differences))
-    sums = _flipped_sums(values)
+    if size <= _ALL_FLIPS:
+        sums = (1 - 2 * ((np.arange(2**size)[:, None] >> np.arange(size)) & 1)) @ values
+    else:
+        flips = torch.randint(2, (99_999, size), generator=random.stream(0, "sign flips")).numpy()
+        sums = np.append((1 - 2 * flips) @ values, values.sum())  # itself one of the flips, which keeps the p-value above 0
     # Sums of the same numbers in another order differ by rounding.
     slack = 1e-12 * np.abs(values).sum()
     exact_for, exact_against = (float(np.mean(sums >= total - slack)) for total in (values.sum(), -values.sum()))
     p_for, p_against = exact_for, exact_against
-    error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    error = values.std(ddof=1) / size**0.5 if size > 1 else 0.0
     if error > slack:  # differences that are all the same have no t statistic
         from scipy.stats import t
 
-        p_for, p_against = (float(t.sf(sign * mean.value / error, len(values) - 1)) for sign in (1, -1))
-    return Direction("difference", mean.value, mean.low, mean.high, len(values), p_for, p_against, exact_for, exact_against)
-
-
-def _flipped_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    size = len(values)
-    if size <= _ALL_FLIPS:
-        signs = 1 - 2 * ((np.arange(2**size)[:, None] >> np.arange(size)) & 1)
-        return signs @ values
-    flips = torch.randint(2, (99_999, size), generator=random.stream(0, "sign flips")).numpy()
-    # The observation itself is one of the flips, which keeps the p-value above 0.
-    return np.append((1 - 2 * flips) @ values, values.sum())
+        p_for, p_against = (float(t.sf(sign * mean.value / error, size - 1)) for sign in (1, -1))
+    return Direction("difference", mean.value, mean.low, mean.high, size, p_for, p_against, exact_for, exact_against)
 
 
 def ordered_direction(blocks: Sequence[Sequence[float]], order: Sequence[int]) -> Direction:
@@ -176,24 +169,18 @@ def ordered_direction(blocks: Sequence[Sequence[float]], order: Sequence[int]) -
     require(len(blocks) > 0, "blocks must hold at least one seed, got none")
     require(all(len(block) == len(order) for block in blocks), f"every block must have {len(order)} values, one for each setting")
     require(len(set(order)) > 1, f"order must tell settings apart, got {list(order)}")
+    from scipy.stats import rankdata
+
     places = np.asarray(order, dtype=np.int64)
     observed, chance, correlations = 0, np.ones(1), []
     for block in blocks:
-        ranks = _doubled_ranks(np.asarray(block, dtype=np.float64))
+        ranks = (2 * rankdata(block)).astype(np.int64)  # whole numbers, though equal values share the mean of their ranks
         observed += int(ranks @ places)
         chance = np.convolve(chance, _distribution(tuple(sorted(ranks.tolist())), tuple(order)))
         spread = ranks.std() * places.std()
         correlations.append(float(((ranks - ranks.mean()) * (places - places.mean())).mean() / spread) if spread else 0.0)
-    p_for, p_against = float(chance[observed:].sum()), float(chance[: observed + 1].sum())
-    p_for, p_against = min(p_for, 1.0), min(p_against, 1.0)
-    return Direction("rank correlation", float(np.mean(correlations)), None, None, len(blocks), p_for, p_against, p_for, p_against)
-
-
-def _doubled_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Twice the rank of each value, which is a whole number where equal values share the mean of their ranks."""
-    below = (values[:, None] > values).sum(axis=1)
-    equal = (values[:, None] == values).sum(axis=1)
-    return 2 * below + equal + 1
+    p_values = [min(float(part.sum()), 1.0) for part in (chance[observed:], chance[: observed + 1])]
+    return Direction("rank correlation", float(np.mean(correlations)), None, None, len(blocks), *p_values, *p_values)
 
 
 @lru_cache(maxsize=256)

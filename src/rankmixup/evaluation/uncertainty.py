@@ -9,16 +9,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rankmixup import random
-from rankmixup.errors import require, require_flag
+from rankmixup.errors import require_flag
 from rankmixup.evaluation.custom import custom_keys, custom_values, resampled_values
 from rankmixup.evaluation.intervals import Inverted
-from rankmixup.evaluation.noise_floor import classwise_noise_floor, ece_noise_floor, error_floors, noise_floor
+from rankmixup.evaluation.noise_floor import classwise_noise_floor, error_floors, noise_floor
 from rankmixup.evaluation.registry import METRICS, PASS_KEYS
-from rankmixup.evaluation.replicates import Bootstrap, Samples, bootstrap, ranked_values, read_samples, sorted_samples
-from rankmixup.evaluation.results import Estimate, NoiseFloor, percentiles, wilson_interval
+from rankmixup.evaluation.replicates import Samples, bootstrap, ranked_values, read_samples
+from rankmixup.evaluation.results import Estimate, percentiles, wilson_interval
 from rankmixup.evaluation.scores import Scores
 from rankmixup.evaluation.statistics import SignFlips, gap_interval, ks_interval, smooth_interval
-from rankmixup.metrics.calibration import bin_top_label
 from rankmixup.metrics.classwise import classwise_from_gaps
 from rankmixup.metrics.inputs import checked_rows
 from rankmixup.metrics.smooth import residual_grid, smooth_from_grid
@@ -54,7 +53,7 @@ def metric_uncertainty(
     keys = custom_keys(logits.shape[-1])
     scores = [Scores(logits, target, from_logits)] if keys else []
     custom = custom_values(scores[0], keys) if keys else {}
-    columns = {key: column for key, column in custom.items() if column.ndim == 1}
+    columns = {key: custom.pop(key) for key in keys if custom[key].ndim == 1}
     samples = read_samples(logits, target, num_bins=num_bins, from_logits=from_logits, class_gaps=class_gaps, more=columns)
     values = _values(samples, class_gaps)
     (draws,) = bootstrap([samples], replicates, rng)
@@ -78,7 +77,10 @@ def metric_uncertainty(
     ends: dict[str, tuple[float | None, float | None]] = {key: _percentile_interval(draw) for key, draw in draws.means.items()}
     ends |= {key: wilson_interval(values[key] or 0.0, len(samples)) for key in draws.means if METRICS[key].interval == "wilson"}
     if not samples.unanimous:
-        inverted = _error_intervals(samples, draws, floors)
+        inverted = {key: gap_interval(samples, key, draws, floors[key]) for key in PASS_KEYS if METRICS[key].bins}
+        inverted["debiased_ece"] = inverted["ece_l2"]
+        inverted["ks"] = ks_interval(samples, draws, floors["ks"])
+        inverted["smooth_ece"] = smooth_interval(samples, draws, floors["smooth_ece"])
         if signs is not None:
             total = signs.interval(class_gaps[0], len(samples), floors["classwise_ece_sum"])
             inverted |= {"classwise_ece_sum": total, "classwise_ece": Inverted(*(each / classes for each in total))}
@@ -87,51 +89,20 @@ def metric_uncertainty(
             # What was observed is within its interval; the two are summed in another order and may differ by a rounding error.
             value = interval.value if values[key] is None else values[key] or 0.0
             ends[key] = min(interval.low, value), max(min(interval.high, METRICS[key].most), value)
-    for key in (key for key in custom if key not in columns):
-        values[key] = custom[key].item()
+    for key, value_of_all in custom.items():
+        values[key] = value_of_all.item()
         ends[key] = _percentile_interval(resampled_values(key, scores, replicates, rng)[0])
-    found = {key: _estimate(value, *ends.get(key, (None, None)), floors.get(key)) for key, value in values.items() if value is not None}
+    found = {}
+    for key, value in values.items():
+        if value is not None:
+            floor, p_value = floors.get(key), floors[key].p_value if key in floors else None
+            verdict = None if p_value is None else CALIBRATED if p_value >= 0.05 else MISCALIBRATED
+            found[key] = Estimate(value, *ends.get(key, (None, None)), floor, p_value, verdict)
     count = samples.width.start.diff()
     deciding = int(count[(samples.gaps(samples.width).abs() / count.clamp(min=1)).argmax()])
     if found["mce"].verdict == CALIBRATED and deciding < FEW:
         found["mce"] = replace(found["mce"], verdict=f"rests on a bin of {deciding} sample{'s' if deciding > 1 else ''}")
     return found
-
-
-def ece_uncertainty(
-    confidence: Float[Tensor, " N"],
-    correct: Float[Tensor, " N"],
-    *,
-    num_bins: int = 15,
-    replicates: int = 1000,
-    rng: torch.Generator,
-) -> Estimate:
-    """ECE alone, from confidences and correctness (1.0 or 0.0), with its interval by test inversion, floor and p-value.
-
-    There is no interval where all predictions are right or all wrong.
-
-    >>> from rankmixup import random
-    >>> confidence = torch.full((1000,), 0.8)
-    >>> found = ece_uncertainty(confidence, (torch.arange(1000) < 790).float(), rng=random.stream(0))
-    >>> round(found.value, 4), found.low, found.verdict
-    (0.01, 0.0, 'not distinguishable from calibrated')
-    """
-    require(len(confidence) > 0, "confidence must hold at least one sample, got none")
-    require(confidence.shape == correct.shape, f"confidence and correct must be equally long, got {len(confidence)} and {len(correct)}")
-    samples = sorted_samples(confidence, correct, num_bins)
-    value = bin_top_label(confidence, correct, num_bins).ece().item()
-    (draws,) = bootstrap([samples], replicates, rng, ranked=False)
-    floor = ece_noise_floor(confidence, value, rng, num_bins=num_bins, replicates=replicates)
-    if samples.unanimous:
-        return _estimate(value, None, None, floor)
-    interval = gap_interval(samples, "ece", draws, floor)
-    return _estimate(value, interval.low, interval.high, floor)
-
-
-def _estimate(value: float, low: float | None, high: float | None, floor: NoiseFloor | None) -> Estimate:
-    if floor is None:
-        return Estimate(value, low, high)
-    return Estimate(value, low, high, floor, floor.p_value, CALIBRATED if floor.p_value >= 0.05 else MISCALIBRATED)
 
 
 def _percentile_interval(values: Tensor) -> tuple[float | None, float | None]:
@@ -140,14 +111,6 @@ def _percentile_interval(values: Tensor) -> tuple[float | None, float | None]:
     if len(values) == 0 or not values.isfinite().all() or values.min() == values.max():
         return None, None
     return percentiles(values)
-
-
-def _error_intervals(samples: Samples, draws: Bootstrap, floors: dict[str, NoiseFloor]) -> dict[str, Inverted]:
-    found = {key: gap_interval(samples, key, draws, floors[key]) for key in PASS_KEYS if METRICS[key].bins}
-    found["debiased_ece"] = found["ece_l2"]
-    found["ks"] = ks_interval(samples, draws, floors["ks"])
-    found["smooth_ece"] = smooth_interval(samples, draws, floors["smooth_ece"])
-    return found
 
 
 def all_metrics(

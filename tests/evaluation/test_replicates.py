@@ -17,7 +17,7 @@ def test_a_replicate_is_the_metric_of_the_samples_drawn(ties, rng):
         probs = ((probs * 4).round() + 1) / ((probs * 4).round() + 1).sum(dim=1, keepdim=True)
     samples = read_samples(probs, target, num_bins=5, from_logits=False)
     (draws,) = bootstrap([samples], 8, random.stream(5))
-    weights = torch.cat(list(bootstrap_weights(60, 8, random.stream(5))))
+    weights = torch.cat([weights for _, weights in bootstrap_weights(60, 8, random.stream(5))])
     probs, target = probs[samples.order], target[samples.order]
     for row, times in enumerate(weights):
         expected = repeated(probs, target, times, 5)
@@ -57,7 +57,7 @@ def test_ranks_are_the_same_block_by_block(ties, rng, monkeypatch):
     probs, target = random_probs(300, 6, rng)
     if ties:
         probs = ((probs * 4).round() + 1) / ((probs * 4).round() + 1).sum(dim=1, keepdim=True)
-    weights = torch.cat(list(bootstrap_weights(300, 5, rng)))
+    weights = torch.cat([weights for _, weights in bootstrap_weights(300, 5, rng)])
     whole = ranked_values(weights, read_samples(probs, target, num_bins=15, from_logits=False))
     monkeypatch.setattr("rankmixup.evaluation.replicates.BLOCK", 7)
     samples = read_samples(probs, target, num_bins=15, from_logits=False)

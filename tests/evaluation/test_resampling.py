@@ -3,7 +3,7 @@ import torch
 
 from rankmixup import random
 from rankmixup.errors import InvalidInput
-from rankmixup.evaluation.resampling import block_draws, bootstrap_weights, calibrated_draws, cumulative, equal_mass, equal_width
+from rankmixup.evaluation.resampling import Cuts, block_draws, bootstrap_weights, calibrated_draws, cumulative
 from rankmixup.metrics import adaptive_calibration_error, expected_calibration_error
 from rankmixup.metrics.ties import confidence_odds, last_of_ties
 from tests.oracles.metrics import random_probs
@@ -11,7 +11,7 @@ from tests.oracles.metrics import random_probs
 
 @pytest.mark.parametrize("samples", [1, 7, 3000, 600_000])
 def test_every_replicate_draws_as_many_samples_as_there_are(samples, rng):
-    weights = torch.cat(list(bootstrap_weights(samples, 3, rng)))
+    weights = torch.cat([weights for _, weights in bootstrap_weights(samples, 3, rng)])
     assert weights.shape == (3, samples)
     assert (weights.sum(dim=1) == samples).all()
     assert (weights == weights.round()).all()
@@ -19,14 +19,14 @@ def test_every_replicate_draws_as_many_samples_as_there_are(samples, rng):
 
 def test_weights_are_multinomial(rng):
     """Mean 1 and variance 1 - 1/N, each within five standard errors."""
-    weights = torch.cat(list(bootstrap_weights(20, 40_000, rng)))
+    weights = torch.cat([weights for _, weights in bootstrap_weights(20, 40_000, rng)])
     assert (weights.mean(dim=0) - 1).abs().max() < 5 / 200
     assert (weights.var(dim=0) - 0.95).abs().max() < 5 * 3**0.5 / 200
 
 
 def test_calibrated_models_are_right_as_often_as_they_say(rng):
     confidence = torch.tensor([0.0, 0.3, 0.9, 1.0])
-    draws = torch.cat(list(calibrated_draws(confidence, 200_000, rng)))
+    draws = torch.cat([draws for _, draws in calibrated_draws(confidence, 200_000, rng)])
     assert draws.shape == (200_000, 4)
     share = draws.mean(dim=0)
     assert share[0] == 0
@@ -42,8 +42,8 @@ def test_cuts_give_the_errors(ties, rng):
         probs = probs / probs.sum(dim=1, keepdim=True)
     confidence, order = probs.amax(dim=1).sort()
     gap = confidence - (probs.argmax(dim=1) == target).double()[order]
-    mass = equal_mass(last_of_ties(confidence_odds(confidence)), 15)
-    for cuts, expected in ((equal_width(confidence, 15), expected_calibration_error), (mass, adaptive_calibration_error)):
+    mass = Cuts.equal_mass(last_of_ties(confidence_odds(confidence)), 15)
+    for cuts, expected in ((Cuts.equal_width(confidence, 15), expected_calibration_error), (mass, adaptive_calibration_error)):
         error = cuts.at(cumulative(gap)).diff().abs().sum() / 101
         torch.testing.assert_close(error, expected(probs, target, from_logits=False))
         # Block by block it is the same.

@@ -164,7 +164,7 @@ def _mean_differences(key: str, models: list[Samples], replicates: int, rng: tor
     a, b = (torch.empty_like(column).index_copy_(0, samples.order.long(), column) for column, samples in zip(columns, models, strict=True))
     mean = (a - b).mean()
     deviation = (a - b - mean).float()
-    draws = [weights @ deviation for weights in bootstrap_weights(len(deviation), replicates, rng)]
+    draws = [weights @ deviation for _, weights in bootstrap_weights(len(deviation), replicates, rng)]
     return mean.item(), mean + torch.cat(draws).double() / len(deviation)
 
 

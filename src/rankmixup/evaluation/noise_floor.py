@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rankmixup.errors import require, require_number
 from rankmixup.evaluation.replicates import Samples
-from rankmixup.evaluation.resampling import BLOCK, Cuts, calibrated_draws, check_replicates, cumulative, equal_width, plain_cuts
+from rankmixup.evaluation.resampling import BLOCK, Cuts, calibrated_draws, check_replicates, cumulative
 from rankmixup.evaluation.results import NoiseFloor, percentiles
 from rankmixup.metrics.calibration import Bins
 from rankmixup.metrics.rows import bin_index
@@ -45,7 +45,7 @@ def ece_noise_floor(
     require(len(confidence) > 0, "confidence must hold at least one sample, got none")
     require_number("observed", observed)
     confidence = confidence.double().sort().values
-    gaps = calibrated_gaps(confidence, equal_width(confidence, num_bins), replicates, rng)
+    gaps = calibrated_gaps(confidence, Cuts.equal_width(confidence, num_bins), replicates, rng)
     return noise_floor(gaps.abs().sum(dim=1), observed)
 
 
@@ -54,7 +54,8 @@ def calibrated_gaps(confidence: Float[Tensor, " N"], cuts: Cuts, replicates: int
     check_replicates(replicates)
     right = torch.zeros(replicates, len(cuts.start), dtype=torch.float64)
     for first, part in zip(range(0, len(confidence), BLOCK), confidence.split(BLOCK), strict=True):
-        right += torch.cat([cuts.at(cumulative(draws), first) for draws in calibrated_draws(part, replicates, rng)])
+        for rows, draws in calibrated_draws(part, replicates, rng):
+            right[rows] += cuts.at(cumulative(draws), first)
     return (cuts.at(cumulative(confidence)) - right).diff() / len(confidence)
 
 
@@ -135,11 +136,8 @@ class _CalibratedSums:
 
     def __init__(self, samples: Samples, replicates: int):
         self.samples, self.replicates = samples, replicates
-        points = torch.arange(_STEPS, dtype=torch.float64) / _STEPS
-        inner = torch.searchsorted(samples.confidence, points)
-        self.cells = plain_cuts(torch.nn.functional.pad(inner, (0, 1), value=len(samples)))
-        cuts = (samples.width, samples.mass, self.cells)
-        self.cuts = Cuts(*(torch.cat(column) for column in zip(*cuts, strict=True)))
+        self.cells = Cuts.grid(samples.confidence, _STEPS)
+        self.cuts = Cuts.joined((samples.width, samples.mass, self.cells))
         self.right = torch.zeros(replicates, len(self.cuts.start), dtype=torch.float64)
         self.expected = torch.zeros(len(self.cuts.start), dtype=torch.float64)
         self.shared = torch.zeros(replicates, len(self.cells.start), dtype=torch.float64)
@@ -152,9 +150,7 @@ class _CalibratedSums:
         expected, ends = cumulative(confidence), None if bool(last.all()) else last.nonzero().squeeze(1)
         self.expected += self.cuts.at(expected, first)
         self.shared -= self.cells.at(cumulative(confidence * share), first)
-        begin = 0
-        for draws in calibrated_draws(confidence, self.replicates, rng):
-            rows = slice(begin, begin + len(draws))
+        for rows, draws in calibrated_draws(confidence, self.replicates, rng):
             right = cumulative(draws)
             self.right[rows] += self.cuts.at(right, first)
             self.shared[rows] += self.cells.at(cumulative(draws * share), first)
@@ -163,7 +159,6 @@ class _CalibratedSums:
             if at_ends.shape[1] > 0:
                 self.largest[rows] = self.largest[rows].maximum(at_ends.abs().amax(dim=1))
             self.gap[rows] = gap[:, -1]
-            begin = rows.stop
 
     def bins(self) -> Bins:
         """Of equal width."""

@@ -11,17 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rankmixup.evaluation.ranked_replicates import RankedSums, WrongRuns
-from rankmixup.evaluation.resampling import (
-    BLOCK,
-    Cuts,
-    block_draws,
-    bootstrap_weights,
-    check_replicates,
-    cumulative,
-    equal_mass,
-    equal_width,
-    plain_cuts,
-)
+from rankmixup.evaluation.resampling import BLOCK, Cuts, block_draws, bootstrap_weights, check_replicates, cumulative
 from rankmixup.metrics.calibration import Bins
 from rankmixup.metrics.inputs import checked_rows
 from rankmixup.metrics.rows import check_num_bins
@@ -55,11 +45,6 @@ class Samples:
         return len(self.confidence)
 
     @property
-    def gap(self) -> Float[Tensor, " N"]:
-        """Confidence minus correctness."""
-        return self.confidence - self.right.byte()
-
-    @property
     def unanimous(self) -> bool:
         """Whether all predictions are right or all wrong: the bootstrap then cannot tell how often they are."""
         return bool((self.right == self.right[0]).all())
@@ -67,18 +52,16 @@ class Samples:
     @cached_property
     def ks_cuts(self) -> Cuts:
         """Some ends of runs of confidences, evenly spread, and the one with the largest cumulative gap: enough for replicates of that."""
-        total, ends = self.gap, int(self.last.sum())
+        total, ends = self.confidence - self.right.byte(), int(self.last.sum())
         largest = torch.cumsum(total, dim=0, out=total).abs_().masked_fill_(~self.last, -1).argmax()
         at = torch.linspace(0, ends - 1, min(GRID_CELLS, ends), dtype=torch.float64).round().long()
         at = at if ends == len(self) else self.last.nonzero().squeeze(1)[at]
-        return plain_cuts(torch.cat([at, largest[None]]).unique() + 1)
+        return Cuts.plain(torch.cat([at, largest[None]]).unique() + 1)
 
     @cached_property
     def grid_cuts(self) -> Cuts:
         """Cells of confidence so narrow that smooth ECE can be computed from the gaps between them."""
-        points = torch.arange(1, GRID_CELLS, dtype=torch.float64) / GRID_CELLS
-        inner = torch.searchsorted(self.confidence, points)
-        return plain_cuts(torch.cat([torch.zeros(1, dtype=torch.long), inner, torch.tensor([len(self)])]))
+        return Cuts.grid(self.confidence, GRID_CELLS)
 
     def gaps(self, cuts: Cuts) -> Float[Tensor, " H"]:
         """Sum of the gaps between each cut and the next, over the number of samples."""
@@ -118,26 +101,12 @@ def sorted_samples(
     means = means or {}
     for key in list(means):
         means[key] = means[key].detach().cpu()[order]
-    blocks = _blocks(last)
-    return Samples(
-        confidence,
-        right,
-        order.int(),
-        last_of_confidence,
-        WrongRuns.of(right, last, blocks),
-        blocks,
-        means,
-        equal_width(confidence, num_bins),
-        equal_mass(last_of_confidence, num_bins),
-    )
-
-
-def _blocks(last: Tensor) -> list[int]:
-    places = [0]
-    while places[-1] < len(last):
-        place = min(places[-1] + BLOCK, len(last))
-        places.append(place if last[place - 1] else place + int(last[place:].to(torch.uint8).argmax()) + 1)
-    return places
+    blocks = [0]
+    while blocks[-1] < len(last):
+        place = min(blocks[-1] + BLOCK, len(last))
+        blocks.append(place if last[place - 1] else place + int(last[place:].to(torch.uint8).argmax()) + 1)
+    runs, cuts = WrongRuns.of(right, last, blocks), (Cuts.equal_width(confidence, num_bins), Cuts.equal_mass(last_of_confidence, num_bins))
+    return Samples(confidence, right, order.int(), last_of_confidence, runs, blocks, means, *cuts)
 
 
 def read_samples(
@@ -152,13 +121,11 @@ def read_samples(
     """Check the scores and reduce them to columns, with `more` columns; `class_gaps` of each chunk are added to the one in that list."""
     check_num_bins(num_bins)
     scores = as_tensor("scores", scores)
-    top5 = scores.ndim == 2 and scores.shape[1] >= 5
-    names = ("accuracy", *(("top5_accuracy",) if top5 else ()), "nll", "brier")
     columns: dict[str, Tensor] = {}
     filled = 0
     for rows in checked_rows(scores, target, from_logits=from_logits):
-        found = {"accuracy": rows.right_within(1), "nll": rows.nll, "brier": rows.brier, "confidence": rows.confidence}
-        found |= {"log_odds": rows.log_odds, **({"top5_accuracy": rows.right_within(5)} if top5 else {})}
+        found = {"accuracy": rows.right_within(1), **({"top5_accuracy": rows.right_within(5)} if scores.shape[1] >= 5 else {})}
+        found |= {"nll": rows.nll, "brier": rows.brier, "confidence": rows.confidence, "log_odds": rows.log_odds}
         # Into their place at once: joined in the end, the columns would be held twice.
         columns = columns or {key: torch.empty(len(target), dtype=values.dtype) for key, values in found.items()}
         for key, values in found.items():
@@ -167,8 +134,9 @@ def read_samples(
         if class_gaps is not None:
             gaps = rows.class_gaps(num_bins)
             class_gaps[:] = [class_gaps[0].add_(gaps) if class_gaps else gaps]
-    means = {key: columns.pop(key) for key in names} | dict(more or {})
-    return sorted_samples(columns.pop("confidence"), means["accuracy"], num_bins, columns.pop("log_odds"), means)
+    confidence, log_odds = columns.pop("confidence"), columns.pop("log_odds")
+    columns |= more or {}
+    return sorted_samples(confidence, columns["accuracy"], num_bins, log_odds, columns)
 
 
 @dataclass(frozen=True)
@@ -194,12 +162,9 @@ def bootstrap(models: Sequence[Samples], replicates: int, rng: torch.Generator, 
     draws = None if len(blocks) == 2 else block_draws([end - start for start, end in pairwise(blocks)], replicates, rng)
     for block, (start, end) in enumerate(pairwise(blocks)):
         parts = [each.block(start, end) for each in sums]
-        first = 0
-        for weights in bootstrap_weights(end - start, replicates, rng, None if draws is None else draws[:, block]):
-            rows = slice(first, first + len(weights))
+        for rows, weights in bootstrap_weights(end - start, replicates, rng, None if draws is None else draws[:, block]):
             for samples, part in zip(models, parts, strict=True):
                 part(rows, weights[:, samples.order] if together else weights)
-            first = rows.stop
     return [each.result() for each in sums]
 
 
@@ -210,7 +175,7 @@ class _Sums:
         self.samples, self.ranked = samples, RankedSums(len(samples), replicates) if ranked else None
         cuts = [samples.width, samples.mass, *([samples.ks_cuts, samples.grid_cuts] if ranked else [])]
         self.sizes = [len(each.start) for each in cuts]
-        self.cuts = Cuts(*(torch.cat(column) for column in zip(*cuts, strict=True)))
+        self.cuts = Cuts.joined(cuts)
         self.gaps = torch.zeros(replicates, len(self.cuts.start), dtype=torch.float64)
         self.centre = {key: column.double().mean() for key, column in samples.means.items()}
         self.means = torch.zeros(replicates, len(samples.means), dtype=torch.float64)

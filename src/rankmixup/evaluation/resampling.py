@@ -4,7 +4,7 @@ Samples are sorted by confidence: bins are runs of them, and the sum over a bin 
 Sums at such cuts add up over blocks.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -28,6 +28,51 @@ class Cuts(NamedTuple):
     start: Int[Tensor, " P"]
     end: Int[Tensor, " P"]
     share: Float[Tensor, " P"]
+
+    @classmethod
+    def plain(cls, place: Int[Tensor, " P"]) -> "Cuts":
+        """Cuts that part no ties."""
+        return cls(place, place, torch.zeros(len(place), dtype=torch.float64))
+
+    @classmethod
+    def equal_width(cls, confidence: Float[Tensor, " N"], num_bins: int) -> "Cuts":
+        """The ends of right-closed equal-width bins, of sorted samples.
+
+        >>> Cuts.equal_width(torch.tensor([0.4, 0.6, 0.7]), 2).start
+        tensor([0, 1, 3])
+        """
+        check_num_bins(num_bins)
+        inner = torch.searchsorted(confidence, bin_edges(num_bins, confidence), right=True)
+        return cls.plain(torch.nn.functional.pad(torch.nn.functional.pad(inner, (1, 0)), (0, 1), value=len(confidence)))
+
+    @classmethod
+    def grid(cls, confidence: Float[Tensor, " N"], cells: int) -> "Cuts":
+        """The ends of cells of equal width, closed on the left, of sorted samples."""
+        inner = torch.searchsorted(confidence, torch.arange(cells, dtype=torch.float64) / cells)
+        return cls.plain(torch.nn.functional.pad(inner, (0, 1), value=len(confidence)))
+
+    @classmethod
+    def equal_mass(cls, last: Bool[Tensor, " N"], num_bins: int) -> "Cuts":
+        """The ends of `num_bins` bins cut by rank; `last` marks the last sample of each run of ties, which share their bins.
+
+        >>> Cuts.equal_mass(torch.tensor([True, False, True, True]), 2).share  # 0.5, then 0.7 twice, then 0.9
+        tensor([0.0000, 0.5000, 0.0000], dtype=torch.float64)
+        """
+        size = len(last)
+        place = -(-torch.arange(num_bins + 1) * size // num_bins)
+        # Only the runs around each cut are looked for: the ends of all runs may be as many as the samples.
+        start, end = place.clone(), place.clone()
+        for index, cut in enumerate(place.tolist()):
+            if 0 < cut < size and not last[cut - 1]:
+                before = last[: cut - 1].nonzero()
+                start[index] = before[-1, 0] + 1 if len(before) > 0 else 0
+                end[index] = cut + last[cut:].to(torch.uint8).argmax() + 1
+        return cls(start, end, (place - start).double() / (end - start).clamp(min=1))
+
+    @classmethod
+    def joined(cls, parts: Sequence["Cuts"]) -> "Cuts":
+        """All cuts of several."""
+        return cls(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
     def at(self, sums: Float[Tensor, "*r n"], first: int = 0) -> Float[Tensor, "*r P"]:
         """Sum of everything before each cut, from the `cumulative` sums of a block that begins at sample `first`."""
@@ -57,8 +102,8 @@ def _rows(samples: int, replicates: int, rng: torch.Generator) -> Iterator[slice
 
 def bootstrap_weights(
     samples: int, replicates: int, rng: torch.Generator, draws: Int[Tensor, " R"] | None = None
-) -> Iterator[Float[Tensor, "r N"]]:
-    """How often each sample is drawn in each bootstrap replicate, in chunks of rows; as often in all as there are samples, or `draws`."""
+) -> Iterator[tuple[slice, Float[Tensor, "r N"]]]:
+    """How often each sample is drawn in each bootstrap replicate, in chunks of rows; in all as often as there are samples, or `draws`."""
     for rows in _rows(samples, replicates, rng):
         size = rows.stop - rows.start
         weights = torch.zeros(size, samples)
@@ -68,7 +113,7 @@ def bootstrap_weights(
         else:
             for row, times in zip(weights, draws[rows].tolist(), strict=True):
                 row.copy_(torch.bincount(torch.randint(samples, (times,), generator=rng), minlength=samples))
-        yield weights
+        yield rows, weights
 
 
 def block_draws(sizes: list[int], replicates: int, rng: torch.Generator) -> Int[Tensor, "R B"]:
@@ -80,42 +125,10 @@ def block_draws(sizes: list[int], replicates: int, rng: torch.Generator) -> Int[
     return torch.stack([*drawn, left], dim=1).long()
 
 
-def calibrated_draws(confidence: Float[Tensor, " N"], replicates: int, rng: torch.Generator) -> Iterator[Float[Tensor, "r N"]]:
+def calibrated_draws(
+    confidence: Float[Tensor, " N"], replicates: int, rng: torch.Generator
+) -> Iterator[tuple[slice, Float[Tensor, "r N"]]]:
     """Right (1.0) with probability equal to the confidence, else wrong (0.0), in chunks of rows."""
     confidence = confidence.float()
     for rows in _rows(len(confidence), replicates, rng):
-        yield (torch.rand(rows.stop - rows.start, len(confidence), generator=rng) < confidence).float()
-
-
-def equal_width(confidence: Float[Tensor, " N"], num_bins: int) -> Cuts:
-    """The ends of right-closed equal-width bins, of sorted samples.
-
-    >>> equal_width(torch.tensor([0.4, 0.6, 0.7]), 2).start
-    tensor([0, 1, 3])
-    """
-    check_num_bins(num_bins)
-    inner = torch.searchsorted(confidence, bin_edges(num_bins, confidence), right=True)
-    return plain_cuts(torch.nn.functional.pad(torch.nn.functional.pad(inner, (1, 0)), (0, 1), value=len(confidence)))
-
-
-def plain_cuts(place: Int[Tensor, " P"]) -> Cuts:
-    """Cuts that part no ties."""
-    return Cuts(place, place, torch.zeros(len(place), dtype=torch.float64))
-
-
-def equal_mass(last: Bool[Tensor, " N"], num_bins: int) -> Cuts:
-    """The ends of `num_bins` bins cut by rank; `last` marks the last sample of each run of ties, which share their bins.
-
-    >>> equal_mass(torch.tensor([True, False, True, True]), 2).share  # 0.5, then 0.7 twice, then 0.9
-    tensor([0.0000, 0.5000, 0.0000], dtype=torch.float64)
-    """
-    size = len(last)
-    place = -(-torch.arange(num_bins + 1) * size // num_bins)
-    # Only the runs around each cut are looked for: the ends of all runs may be as many as the samples.
-    start, end = place.clone(), place.clone()
-    for index, cut in enumerate(place.tolist()):
-        if 0 < cut < size and not last[cut - 1]:
-            before = last[: cut - 1].nonzero()
-            start[index] = before[-1, 0] + 1 if len(before) > 0 else 0
-            end[index] = cut + last[cut:].to(torch.uint8).argmax() + 1
-    return Cuts(start, end, (place - start).double() / (end - start).clamp(min=1))
+        yield rows, (torch.rand(rows.stop - rows.start, len(confidence), generator=rng) < confidence).float()

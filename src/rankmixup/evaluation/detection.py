@@ -29,11 +29,10 @@ def detect_all(
 ) -> dict[str, Detection]:
     """`detect` for each named set; `shared_classes` are those of a set that the model was trained on."""
     classes = known.scores.shape[1]
+    found = {}
     for name, scores in unknown.items():
         others = scores.scores.shape[1]
         require(others == classes, f"{name} and the test scores must have the same number of classes, got {others} and {classes}")
-    found = {}
-    for name, scores in unknown.items():
         metrics = detect(known, scores, score, replicates=replicates, rng=random.stream(seed, "ood", name))
         found[name] = Detection(len(scores), score, metrics, tuple((shared_classes or {}).get(name, ())))
     return found
@@ -59,8 +58,7 @@ def ood_bootstrap(
     rows = max(1, _CHUNK // max(len(values), len(inside), len(outside)))
     for start in range(0, replicates, rows):
         size = min(rows, replicates - start)
-        counts = [_resampled(ranks, size, len(values), rng) for ranks in (rank[: len(inside)], rank[len(inside) :])]
-        parts.append(_from_counts(*counts))
+        parts.append(_from_counts(*(_resampled(each, size, len(values), rng) for each in rank.split([len(inside), len(outside)]))))
     return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
 
 
@@ -88,9 +86,7 @@ def auroc_estimate(inside: Float[Tensor, " N"], outside: Float[Tensor, " M"]) ->
 
     Its variance is that of each sample's share of the other set that it is separated from.
     """
-    both = torch.cat([inside, outside])
-    below_inside, below_outside = (_share_below(both, each) for each in (inside, outside))
-    separated = (below_inside[len(inside) :], 1 - below_outside[: len(inside)])
+    separated = (_share_below(outside, inside), 1 - _share_below(inside, outside))
     value = separated[0].mean().item()
     error = sum(share.var(correction=0).item() / len(share) for share in separated) ** 0.5
     return Estimate(value, max(value - 1.96 * error, 0.0), min(value + 1.96 * error, 1.0))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -71,8 +72,7 @@ def reliability(runs: Sequence[Scores], num_bins: int = 15) -> Reliability:
     return Reliability(count, mean, accuracy, low, high, bottom, top, *errors)
 
 
-@dataclass(frozen=True)
-class ConfidenceHistogram:
+class ConfidenceHistogram(NamedTuple):
     """Confidence of right and of wrong predictions, each as shares of its own kind."""
 
     edges: Numbers
@@ -93,8 +93,7 @@ def confidence_histogram(runs: Sequence[Scores], num_bins: int = 20) -> Confiden
     return ConfidenceHistogram(edges, right, wrong, len(kinds[0]), len(kinds[1]), correct.mean().item(), confidences.mean().item())
 
 
-@dataclass(frozen=True)
-class RiskCoverage:
+class RiskCoverage(NamedTuple):
     """Error among the most confident predictions, against the share of predictions that is kept."""
 
     coverage: Numbers
@@ -108,8 +107,7 @@ def risk_coverage_curve(runs: Sequence[Scores]) -> RiskCoverage:
     return RiskCoverage(((kept + 1).double() / len(risk)).numpy(), risk[kept].numpy())
 
 
-@dataclass(frozen=True)
-class TemperatureCurve:
+class TemperatureCurve(NamedTuple):
     """NLL and ECE of logits that are divided by each temperature."""
 
     temperatures: Sequence[float]
@@ -150,8 +148,7 @@ def temperature_curve(
     return TemperatureCurve(temperatures, nll, ece, fitted)
 
 
-@dataclass(frozen=True)
-class ScoreDensities:
+class ScoreDensities(NamedTuple):
     """Histograms of OOD scores over the same edges, the test set's first; each has area 1."""
 
     score: OODKind

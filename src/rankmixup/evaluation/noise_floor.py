@@ -61,8 +61,6 @@ def calibrated_gaps(confidence: Float[Tensor, " N"], cuts: Cuts, replicates: int
 
 _CLASSWISE_DRAWS = 20_000_000
 """Labels drawn in all for the floor of classwise ECE, which costs a search among K classes for each."""
-
-
 _DENSE = 1 << 25
 """Cells of all replicates up to which each is counted; beyond, only the cells that a label falls into are kept."""
 
@@ -111,68 +109,44 @@ _TOGETHER = 64
 
 
 def error_floors(samples: Samples, values: dict[str, float | None], replicates: int, rng: torch.Generator) -> dict[str, NoiseFloor]:
-    """Noise floor of each of `values` that is such an error."""
-    size, sums = len(samples), _CalibratedSums(samples, replicates)
+    """Noise floor of each of `values` that is such an error, from sums over calibrated models that add up over blocks of samples."""
+    size, cells = len(samples), Cuts.grid(samples.confidence, _STEPS)
+    all_cuts = (samples.width, samples.mass, cells)
+    cuts, sizes = Cuts.joined(all_cuts), [len(each.start) for each in all_cuts]
+    confident, right = torch.zeros(len(cuts.start), dtype=torch.float64), torch.zeros(replicates, len(cuts.start), dtype=torch.float64)
+    shared = torch.zeros(replicates, len(cells.start), dtype=torch.float64)
+    running, largest = torch.zeros(2, replicates, dtype=torch.float64)
     for first in range(0, size, BLOCK):
-        sums.add_block(first, rng)
-    bins, observed = sums.bins(), residual_grid(samples.confidence, samples.right, _STEPS)
+        confidence, last = (each[first : first + BLOCK] for each in (samples.confidence, samples.last))
+        _, share = grid_cells(confidence, _STEPS)
+        expected, ends = cumulative(confidence), None if bool(last.all()) else last.nonzero().squeeze(1)
+        confident += cuts.at(expected, first)
+        shared -= cells.at(cumulative(confidence * share), first)
+        for rows, draws in calibrated_draws(confidence, replicates, rng):
+            drawn = cumulative(draws)
+            right[rows] += cuts.at(drawn, first)
+            shared[rows] += cells.at(cumulative(draws * share), first)
+            gap = expected[1:] - drawn[:, 1:] + running[rows, None]
+            at_ends = gap if ends is None else gap[:, ends]
+            if at_ends.shape[1] > 0:
+                largest[rows] = largest[rows].maximum(at_ends.abs().amax(dim=1))
+            running[rows] = gap[:, -1]
+    width, mass, grid = zip(confident.split(sizes), right.split(sizes, dim=1), strict=True)
+    count, total = (each.expand(replicates, -1) for each in (samples.width.start.diff().double(), width[0].diff()))
+    bins = Bins(count, total, width[1].diff())
+    # As in `residual_grid`: of each residual a share at the point above it, the rest at the one below.
+    above, pad = shared.diff(), torch.nn.functional.pad
+    residuals = pad((grid[1] - grid[0]).diff() - above, (0, 1)) + pad(above, (1, 0))
     found = {
         "ece": bins.ece(),
         "ece_l2": bins.ece("l2"),
         "mce": bins.mce(),
-        "aece": sums.mass_gaps().abs().sum(dim=1) / size,
+        "aece": (mass[0] - mass[1]).diff().abs().sum(dim=1) / size,
         "oe": bins.oe(),
         "ue": bins.ue(),
         "debiased_ece": bins.debiased(),
-        "ks": sums.largest / size,
-        "smooth_ece": torch.cat([smooth_from_grid(part, size, tolerance=1e-6) for part in sums.grid().split(_TOGETHER)]),
+        "ks": largest / size,
+        "smooth_ece": torch.cat([smooth_from_grid(part, size, tolerance=1e-6) for part in residuals.split(_TOGETHER)]),
     }
-    shown = values | {"smooth_ece": smooth_from_grid(observed, size).item()}
+    shown = values | {"smooth_ece": smooth_from_grid(residual_grid(samples.confidence, samples.right, _STEPS), size).item()}
     return {key: noise_floor(draws, value) for key, draws in found.items() if (value := shown[key]) is not None}
-
-
-class _CalibratedSums:
-    """Sums over the right predictions of calibrated models, which add up over blocks of samples."""
-
-    def __init__(self, samples: Samples, replicates: int):
-        self.samples, self.replicates = samples, replicates
-        self.cells = Cuts.grid(samples.confidence, _STEPS)
-        self.cuts = Cuts.joined((samples.width, samples.mass, self.cells))
-        self.right = torch.zeros(replicates, len(self.cuts.start), dtype=torch.float64)
-        self.expected = torch.zeros(len(self.cuts.start), dtype=torch.float64)
-        self.shared = torch.zeros(replicates, len(self.cells.start), dtype=torch.float64)
-        self.gap, self.largest = torch.zeros(2, replicates, dtype=torch.float64)
-
-    def add_block(self, first: int, rng: torch.Generator) -> None:
-        place = slice(first, first + BLOCK)
-        confidence, last = self.samples.confidence[place], self.samples.last[place]
-        _, share = grid_cells(confidence, _STEPS)
-        expected, ends = cumulative(confidence), None if bool(last.all()) else last.nonzero().squeeze(1)
-        self.expected += self.cuts.at(expected, first)
-        self.shared -= self.cells.at(cumulative(confidence * share), first)
-        for rows, draws in calibrated_draws(confidence, self.replicates, rng):
-            right = cumulative(draws)
-            self.right[rows] += self.cuts.at(right, first)
-            self.shared[rows] += self.cells.at(cumulative(draws * share), first)
-            gap = expected[1:] - right[:, 1:] + self.gap[rows, None]
-            at_ends = gap if ends is None else gap[:, ends]
-            if at_ends.shape[1] > 0:
-                self.largest[rows] = self.largest[rows].maximum(at_ends.abs().amax(dim=1))
-            self.gap[rows] = gap[:, -1]
-
-    def bins(self) -> Bins:
-        """Of equal width."""
-        total, right = (sums[..., : len(self.samples.width.start)].diff() for sums in (self.expected, self.right))
-        return Bins(self.samples.width.start.diff().double().expand_as(right), total.expand_as(right), right)
-
-    def mass_gaps(self) -> Float[Tensor, "R H"]:
-        """Confidence minus correctness, summed over bins of equal mass."""
-        place = slice(len(self.samples.width.start), len(self.samples.width.start) + len(self.samples.mass.start))
-        return (self.expected[place] - self.right[:, place]).diff()
-
-    def grid(self) -> Float[Tensor, "R G"]:
-        """The residuals of `residual_grid`: of each sample a share at the point above it, the rest at the one below."""
-        cells = slice(-len(self.cells.start), None)
-        above, both = self.shared.diff(), (self.right[:, cells] - self.expected[cells]).diff()
-        pad = torch.nn.functional.pad
-        return pad(both - above, (0, 1)) + pad(above, (1, 0))

@@ -55,7 +55,7 @@ class _Metrics(Registry[Metric]):
         return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(list(self))
+        return len(self.items())
 
     def items(self) -> ItemsView[str, Metric]:
         """Keys and metrics, in order."""

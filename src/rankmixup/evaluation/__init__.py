@@ -9,30 +9,6 @@ from rankmixup.evaluation.scores import Scores
 from rankmixup.evaluation.significance import holm, mcnemar, over_seeds
 from rankmixup.evaluation.uncertainty import all_metrics, metric_uncertainty
 
-__all__ = [
-    "METRICS",
-    "Calibration",
-    "Compared",
-    "Comparison",
-    "Detection",
-    "Difference",
-    "Estimate",
-    "Evaluation",
-    "Metric",
-    "NoiseFloor",
-    "Scores",
-    "all_metrics",
-    "compare",
-    "compare_scores",
-    "ece_noise_floor",
-    "evaluate",
-    "evaluate_scores",
-    "fit_calibrator",
-    "fit_temperatures",
-    "holm",
-    "mcnemar",
-    "metric_uncertainty",
-    "over_seeds",
-    "paired_comparison",
-    "register_metric",
-]
+__all__ = ["METRICS", "Calibration", "Compared", "Comparison", "Detection", "Difference", "Estimate", "Evaluation", "Metric", "NoiseFloor"]
+__all__ += ["Scores", "all_metrics", "compare", "compare_scores", "ece_noise_floor", "evaluate", "evaluate_scores", "fit_calibrator"]
+__all__ += ["fit_temperatures", "holm", "mcnemar", "metric_uncertainty", "over_seeds", "paired_comparison", "register_metric"]

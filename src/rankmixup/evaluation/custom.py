@@ -10,9 +10,6 @@ from rankmixup.errors import InvalidInput, require, shown
 from rankmixup.evaluation.registry import METRICS, PASS_KEYS
 from rankmixup.evaluation.scores import Scores
 
-_MOST_SCORES = 2_000_000_000
-"""Scores that are resampled in all for one metric, unless that leaves fewer than 100 replicates."""
-
 
 def custom_keys(num_classes: int) -> list[str]:
     """Such metrics that are defined for so many classes."""
@@ -45,7 +42,7 @@ def custom_value(key: str, given: Float[Tensor, "N K"], target: Tensor, *, resam
 def resampled_values(key: str, models: Sequence[Scores], replicates: int, rng: torch.Generator) -> Float[Tensor, "M R"]:
     """A metric of each model on bootstrap resamples of the same rows, which only one resample of the scores is held for at a time."""
     given, target = [_given(key, scores) for scores in models], models[0].labels
-    replicates = min(replicates, max(100, _MOST_SCORES // given[0].numel()))
+    replicates = min(replicates, max(100, 2_000_000_000 // given[0].numel()))  # at most so many scores are resampled in all
     values = torch.empty(len(models), replicates, dtype=torch.float64)
     for replicate in range(replicates):
         rows = torch.randint(len(target), (len(target),), generator=rng).to(target.device)

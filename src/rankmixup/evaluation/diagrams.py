@@ -23,9 +23,6 @@ from rankmixup.ops import confidence
 
 Numbers = NDArray[np.float64]
 
-_CURVE_POINTS = 150
-"""More points of a curve cannot be seen, and a page with many curves stays small."""
-
 
 def pooled_top_label(runs: Sequence[Scores]) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
     """Confidence of each prediction of all runs together, and whether it is right (1.0 or 0.0)."""
@@ -103,7 +100,7 @@ class RiskCoverage(NamedTuple):
 def risk_coverage_curve(runs: Sequence[Scores]) -> RiskCoverage:
     """At most 150 points of the curve, spread evenly."""
     risk = risk_coverage(tie_groups(*pooled_top_label(runs)))
-    kept = torch.linspace(0, len(risk) - 1, min(_CURVE_POINTS, len(risk))).round().long()
+    kept = torch.linspace(0, len(risk) - 1, min(150, len(risk))).round().long()  # more could not be seen
     return RiskCoverage(((kept + 1).double() / len(risk)).numpy(), risk[kept].numpy())
 
 

@@ -52,22 +52,13 @@ def evaluate(
     >>> report.value("accuracy")
     0.5
     """
-    require(
-        calibrate_on is None or (isinstance(calibrate_on, tuple | list) and len(calibrate_on) == 2), "calibrate_on must be (logits, labels)"
-    )
+    is_pair = isinstance(calibrate_on, tuple | list) and len(calibrate_on) == 2
+    require(calibrate_on is None or is_pair, "calibrate_on must be (logits, labels)")
     require(ood is None or isinstance(ood, Mapping), f"ood must name scores, as in {{'svhn': logits}}, got {shown(ood)}")
-    return evaluate_scores(
-        as_scores(logits, target, from_logits),
-        None if calibrate_on is None else as_scores(*calibrate_on, from_logits),
-        source=source,
-        calibrate_with=calibrate_with,
-        objective=objective,
-        ood={name: as_scores(each, None, from_logits) for name, each in (ood or {}).items()},
-        score=score,
-        num_bins=num_bins,
-        replicates=replicates,
-        seed=seed,
-    )
+    test, held_out = as_scores(logits, target, from_logits), None if calibrate_on is None else as_scores(*calibrate_on, from_logits)
+    unknown = {name: as_scores(each, None, from_logits) for name, each in (ood or {}).items()}
+    options: dict[str, Any] = {"source": source, "calibrate_with": calibrate_with, "objective": objective, "ood": unknown, "score": score}
+    return evaluate_scores(test, held_out, **options, num_bins=num_bins, replicates=replicates, seed=seed)
 
 
 def as_scores(scores: Array, target: Array | None, from_logits: bool) -> Scores:

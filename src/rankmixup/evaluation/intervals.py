@@ -27,7 +27,6 @@ from torch import Tensor
 from rankmixup.evaluation.results import NoiseFloor
 
 _TAIL = 0.025
-_STEPS = 20
 
 Statistic = Callable[[Tensor], Tensor]
 Path = Callable[[float], Tensor]
@@ -117,7 +116,7 @@ def _accepted(
 
     Populations are given by the parameter of the path, with which gaps grow.
     """
-    for _ in range(_STEPS):
+    for _ in range(20):
         middle = (low + high) / 2
         values = statistic(path(middle) + noise)
         share = (values <= observed if last else values >= observed).double().mean().item()

@@ -59,8 +59,6 @@ def calibrated_gaps(confidence: Float[Tensor, " N"], cuts: Cuts, replicates: int
     return (cuts.at(cumulative(confidence)) - right).diff() / len(confidence)
 
 
-_CLASSWISE_DRAWS = 20_000_000
-"""Labels drawn in all for the floor of classwise ECE, which costs a search among K classes for each."""
 _DENSE = 1 << 25
 """Cells of all replicates up to which each is counted; beyond, only the cells that a label falls into are kept."""
 
@@ -73,7 +71,7 @@ def classwise_noise_floor(
     `parts` hold `samples` rows `[n, K]` in all. Fewer than `replicates` values, never fewer than 100, come back where there are so many
     samples that all would take minutes.
     """
-    replicates = min(replicates, max(100, _CLASSWISE_DRAWS // samples))
+    replicates = min(replicates, max(100, 20_000_000 // samples))
     expected, counts, hits = torch.zeros(0, dtype=torch.float64), torch.zeros(0), []
     for part in parts:
         classes = part.shape[1]
@@ -104,8 +102,6 @@ def classwise_noise_floor(
 
 _STEPS = 1024
 """Grid for replicates of smooth ECE; the observed value is taken from the same grid where the two are compared."""
-_TOGETHER = 64
-"""Replicates of smooth ECE that are solved at once."""
 
 
 def error_floors(samples: Samples, values: dict[str, float | None], replicates: int, rng: torch.Generator) -> dict[str, NoiseFloor]:
@@ -146,7 +142,7 @@ def error_floors(samples: Samples, values: dict[str, float | None], replicates: 
         "ue": bins.ue(),
         "debiased_ece": bins.debiased(),
         "ks": largest / size,
-        "smooth_ece": torch.cat([smooth_from_grid(part, size, tolerance=1e-6) for part in residuals.split(_TOGETHER)]),
+        "smooth_ece": torch.cat([smooth_from_grid(part, size, tolerance=1e-6) for part in residuals.split(64)]),
     }
     shown = values | {"smooth_ece": smooth_from_grid(residual_grid(samples.confidence, samples.right, _STEPS), size).item()}
     return {key: noise_floor(draws, value) for key, draws in found.items() if (value := shown[key]) is not None}

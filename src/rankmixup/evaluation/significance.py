@@ -108,10 +108,6 @@ def metrics_over_seeds(runs: Sequence[Metrics]) -> Metrics:
     return found
 
 
-_ALL_FLIPS = 16
-"""Pairs up to which every sign flip is looked at; beyond, a hundred thousand random ones are."""
-
-
 class Direction(NamedTuple):
     """What repeated measurements say about a direction."""
 
@@ -140,7 +136,7 @@ def paired_direction(differences: Sequence[float]) -> Direction:
     require(len(differences) > 0, "differences must hold at least one pair, got none")
     values, size = np.asarray(differences, dtype=np.float64), len(differences)
     mean = over_seeds(list(differences))
-    if size <= _ALL_FLIPS:
+    if size <= 16:  # every sign flip; beyond, a hundred thousand random ones
         sums = (1 - 2 * ((np.arange(2**size)[:, None] >> np.arange(size)) & 1)) @ values
     else:
         flips = torch.randint(2, (99_999, size), generator=random.stream(0, "sign flips")).numpy()

@@ -18,10 +18,8 @@ from rankmixup.metrics.smooth import smooth_from_grid
 
 def bin_statistics(samples: Samples) -> dict[str, Statistic]:
     """Every metric that has `bins`, from gaps `[..., H]` times the share of their bin; shares and confidences stay as observed."""
-    count = samples.width.start.diff().double()
-    share = count / count.sum()
-    mean_confidence = samples.before(samples.width)[0].diff() / count.clamp(min=1)
-    filled = torch.where(share > 0, share, 1.0)
+    bins = samples.bins()
+    filled, mean_confidence = torch.where(bins.weight > 0, bins.weight, 1.0), bins.mean_confidence
 
     def absolute(gap: Tensor) -> Tensor:
         return gap.abs().sum(dim=-1)

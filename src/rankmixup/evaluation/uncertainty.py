@@ -24,8 +24,6 @@ from rankmixup.metrics.smooth import residual_grid, smooth_from_grid
 
 CALIBRATED = "not distinguishable from calibrated"
 MISCALIBRATED = "miscalibrated"
-_MOST_CELLS = 1 << 18
-"""Classes times bins up to which classwise ECE has an interval: the noise of all cells is held at once."""
 FEW = 30
 """A maximum that a bin of fewer samples decides is no evidence of calibration: that accuracy's standard error is up to 0.09."""
 
@@ -59,8 +57,8 @@ def metric_uncertainty(
     (draws,) = bootstrap([samples], replicates, rng)
     floors = error_floors(samples, values, replicates, rng)
     classes = logits.shape[1]
-    # The state of the generator seeds another one, so that what is drawn here moves none of the draws after it.
-    fits = classes * num_bins <= _MOST_CELLS and not samples.unanimous
+    # The noise of all cells is held at once. The state of the generator seeds another one, so that no draw after this one moves.
+    fits = classes * num_bins <= 1 << 18 and not samples.unanimous
     signs = SignFlips(classes, num_bins, replicates, random.stream(crc32(rng.get_state().numpy().tobytes()), "signs")) if fits else None
 
     def parts() -> Iterator[Tensor]:

@@ -17,7 +17,7 @@ from rankmixup.runs import StoredRun
 from rankmixup.training import diagnostics
 from rankmixup.training.checkpoint import load_best
 from rankmixup.training.diagnostics import RANKING_KEYS, ranking_diagnostics
-from rankmixup.training.predict import predict
+from rankmixup.training.predict import Predictor
 
 FABRIC = Fabric(accelerator="cpu", devices=1)
 
@@ -39,8 +39,8 @@ class Nearest(nn.Module):
 
 
 def diagnosed(model, dataset, method=None, seed=0):
-    logits = predict(FABRIC, model, dataset.val, dataset.view)
-    return ranking_diagnostics(FABRIC, model, dataset, logits, method or CrossEntropy(), seed)
+    predictor = Predictor(FABRIC, model, dataset.view)
+    return ranking_diagnostics(predictor, dataset.val, predictor.predict(dataset.val), method or CrossEntropy(), seed)
 
 
 def test_the_figures_are_those_of_the_very_mixes(dataset):

@@ -31,7 +31,7 @@ def whole(tmp_path_factory) -> StoredRun:
 @pytest.mark.parametrize("method", ["crl", "rankmixup-mndcg"])
 def test_a_run_that_crashed_again_and_again_ends_as_if_it_had_not(method, tmp_path, monkeypatch):
     """With dropout, so that torch's global generator counts too; saved after every second step."""
-    monkeypatch.setattr("rankmixup.runs.network.build_model", with_dropout)
+    monkeypatch.setattr("rankmixup.runs.run.build_model", with_dropout)
     whole = rm.train(short(method), runs=tmp_path / "whole")
     crashed = StoredRun.locate(tmp_path / "crashed", short(method))
     for epoch, step in ((0, 2), (0, STEPS), (1, None), (1, 1), (1, STEPS), (2, 3), (EPOCHS, None)):

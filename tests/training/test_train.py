@@ -16,7 +16,7 @@ from rankmixup.runs import StoredRun
 from rankmixup.runs.records import Selected
 from rankmixup.training import Watcher
 from rankmixup.training.checkpoint import load_best
-from rankmixup.training.predict import predict_mixed
+from rankmixup.training.predict import Predictor
 
 EPOCHS = 3
 
@@ -100,7 +100,7 @@ def test_samples_of_one_class_have_no_mixes():
     dataset = Synthetic().load()
     alike = dataset.test[(dataset.test.y == 0).nonzero().squeeze(1)]
     model = rm.build_model("mlp", num_classes=10, image_size=8, in_channels=1)
-    found, lam = predict_mixed(Fabric(accelerator="cpu", devices=1), model, alike, dataset.view, 0)
+    found, lam = Predictor(Fabric(accelerator="cpu", devices=1), model, dataset.view).predict_mixed(alike, 0)
     assert (found.shape, lam.shape) == ((0, 10), (0,))
 
 

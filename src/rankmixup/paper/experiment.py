@@ -10,7 +10,7 @@ from rankmixup.errors import require, unknown_name
 from rankmixup.experiments.grid import Cell, Grid
 from rankmixup.methods import Method
 from rankmixup.runs import Optimisation, Run, recipe_for, with_field
-from rankmixup.runs.selection import Selection
+from rankmixup.runs.run import Selection
 
 
 @dataclass(frozen=True)

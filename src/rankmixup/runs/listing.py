@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rankmixup.errors import InvalidInput, one_line, require
-from rankmixup.runs.records import EpochRecord
-from rankmixup.runs.selection import improves
+from rankmixup.runs.run import improves
 from rankmixup.runs.store import RunState, StoredRun
 
 
@@ -70,25 +69,12 @@ def _summary(stored: StoredRun) -> RunSummary:
     require(stored.path.name == run.id, f"{stored.path} must be named {run.id}, the id of the run that its run.json describes")
     if stored.finished:
         stored.result()  # raises if it is damaged
-    epochs = [_summary_of_epoch(record) for record in stored.history()]
     best: EpochSummary | None = None
-    for epoch in epochs:
-        if improves(vars(epoch), None if best is None else vars(best), run.selection):
-            best = epoch
-    return RunSummary(
-        id=run.id,
-        method=run.method.name,
-        data=run.data.name,
-        model=run.model,
-        seed=run.seed,
-        state=stored.state,
-        epoch=len(epochs),
-        epochs=run.optimisation.epochs,
-        best=best,
-        last=epochs[-1] if epochs else None,
-    )
-
-
-def _summary_of_epoch(record: EpochRecord) -> EpochSummary:
-    accuracy, nll, ece = (record.val[key] for key in ("accuracy", "nll", "ece"))
-    return EpochSummary(record.epoch, accuracy, nll, ece, record.ranking.get("tau"))
+    last: EpochSummary | None = None
+    history = stored.history()
+    for record in history:
+        last = EpochSummary(record.epoch, *(record.val[key] for key in ("accuracy", "nll", "ece")), record.ranking.get("tau"))
+        if improves(record.val, None if best is None else vars(best), run.selection):
+            best = last
+    names = (run.method.name, run.data.name, run.model, run.seed)
+    return RunSummary(run.id, *names, stored.state, len(history), run.optimisation.epochs, best, last)

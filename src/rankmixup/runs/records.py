@@ -1,9 +1,10 @@
 """What the files of a run directory hold, checked once, when they are read. Unknown keys are left alone: later versions may add some."""
 
 import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
@@ -12,43 +13,55 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankmixup.data import View
-from rankmixup.errors import require
-from rankmixup.runs.json_object import JsonObject, is_number
+from rankmixup.errors import require, shown
 
-Metrics = Mapping[str, Any]
+Positive = Annotated[int, "at least 1"]
+Metrics = Annotated[Mapping[str, Any], "metrics"]
 """Numbers as `all_metrics` gives them, or None; accuracy, nll, ece, oe and ue are always numbers."""
 _ALWAYS = ("accuracy", "nll", "ece", "oe", "ue")
+_MISSING = object()
+R = TypeVar("R", bound="Record")
 
 
-class Selected(NamedTuple):
+class Record:
+    """What a JSON object holds, as a dataclass."""
+
+    @classmethod
+    def from_dict(cls: type[R], data: Any, name: str) -> R:
+        """From JSON; `name` is what errors call it."""
+        return _checked(cls, data, name)
+
+
+@dataclass(frozen=True)
+class Selected:
     """The epoch whose weights were kept."""
 
     rule: str
-    epoch: int
+    epoch: Positive
 
 
-class Temperature(NamedTuple):
+@dataclass(frozen=True)
+class Temperature:
     """A temperature fitted on validation, and metrics of the test split after it."""
 
     value: float
     test: Metrics
 
 
-class SplitRecord(NamedTuple):
-    """How many samples a split has, and the hash of the list of them."""
+class SplitMetrics(TypedDict):
+    """Metrics of the two splits that a run is evaluated on."""
 
-    size: int
-    sha256: str
+    val: Metrics
+    test: Metrics
 
 
 @dataclass(frozen=True)
-class RunResult:
+class RunResult(Record):
     """result.json."""
 
     id: str
     selection: Selected
-    metrics: Mapping[str, Metrics]
-    """Of `val` and `test`."""
+    metrics: SplitMetrics
     temperature: Mapping[str, Temperature]
     """By objective."""
     seconds: float
@@ -57,49 +70,24 @@ class RunResult:
     """The whole file as it stands."""
 
     @classmethod
-    def from_dict(cls, data: Any, name: str) -> "RunResult":
-        """From JSON; `name` is what errors call it."""
-        read = JsonObject(data, name)
-        selection, metrics, temperature = (read.child(key) for key in ("selection", "metrics", "temperature"))
-        fits = {objective: temperature.child(objective) for objective in temperature.values}
-        return cls(
-            read.string("id"),
-            Selected(selection.string("rule"), selection.integer("epoch", least=1)),
-            {split: _metrics(metrics, split) for split in ("val", "test")},
-            {objective: Temperature(fit.number("value"), _metrics(fit, "test")) for objective, fit in fits.items()},
-            read.number("seconds"),
-            read.values,
-        )
+    def from_dict(cls, data: Any, name: str) -> "RunResult":  # type: ignore[override]
+        return _checked(cls, {**data, "content": data} if isinstance(data, dict) else data, name)
 
 
-@dataclass(frozen=True)
-class EpochRecord:
+@dataclass(frozen=True, kw_only=True)
+class EpochRecord(Record):
     """One line of log.jsonl."""
 
-    epoch: int
+    epoch: Positive
     train: Mapping[str, float | None]
     """Mean loss of the epoch, and of each of its terms."""
     val: Metrics
-    ranking: Mapping[str, float | None]
+    ranking: Mapping[str, float | None] = field(default_factory=dict)
     """See `ranking_diagnostics`."""
     lr: float
     seconds: float
     """Of training, up to this epoch."""
     warnings: tuple[str, ...] = ()
-
-    @classmethod
-    def from_dict(cls, data: Any, name: str) -> "EpochRecord":
-        """From JSON; `name` is what errors call it."""
-        read = JsonObject(data, name, {"ranking": {}, "warnings": []})
-        return cls(
-            read.integer("epoch", least=1),
-            read.numbers("train"),
-            _metrics(read, "val"),
-            read.numbers("ranking"),
-            read.number("lr"),
-            read.number("seconds"),
-            read.strings("warnings"),
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -107,44 +95,47 @@ class EpochRecord:
 
 
 @dataclass(frozen=True)
-class Splits:
+class SplitRecord:
+    """How many samples a split has, and the hash of the list of them."""
+
+    size: Positive
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Splits(Record):
     """splits.json."""
 
-    parts: Mapping[str, SplitRecord]
-    """Of `train`, `val` and `test`."""
+    train: SplitRecord
+    val: SplitRecord
+    test: SplitRecord
     class_names: tuple[str, ...]
     view: View
     """How images are shown to the network."""
 
+    @property
+    def parts(self) -> dict[str, SplitRecord]:
+        """The splits by name."""
+        return {"train": self.train, "val": self.val, "test": self.test}
+
     @classmethod
-    def from_dict(cls, data: Any, name: str) -> "Splits":
-        """From JSON; `name` is what errors call it."""
-        read = JsonObject(data, name)
-        parts = {split: read.child(split) for split in ("train", "val", "test")}
-        return cls(
-            {split: SplitRecord(part.integer("size", least=1), part.string("sha256")) for split, part in parts.items()},
-            read.strings("class_names"),
-            _view(read.child("view")),
-        )
+    def from_dict(cls, data: Any, name: str) -> "Splits":  # type: ignore[override]
+        splits: Splits = _checked(cls, data, name)
+        view = splits.view
+        require(len(view.mean) == len(view.std) >= 1, f"{name}: view: mean and std must be lists of as many numbers, got {shown(view)}")
+        require(view.image_size >= 1, f"{name}: view: image_size must be at least 1, got {view.image_size}")
+        return splits
 
 
 @dataclass(frozen=True)
-class Environment:
+class Environment(Record):
     """env.json."""
 
-    python: str
-    platform: str
-    packages: Mapping[str, str]
+    python: str = "unknown"
+    platform: str = "unknown"
+    packages: Mapping[str, str] = field(default_factory=dict)
     """Versions by name."""
-    devices: tuple[str, ...]
-
-    @classmethod
-    def from_dict(cls, data: Any, name: str) -> "Environment":
-        """From JSON; `name` is what errors call it."""
-        read = JsonObject(data, name, {"python": "unknown", "platform": "unknown", "packages": {}, "devices": ["unknown"]})
-        packages = read.child("packages")
-        versions = {package: packages.string(package) for package in packages.values}
-        return cls(read.string("python"), read.string("platform"), versions, read.strings("devices"))
+    devices: tuple[str, ...] = ("unknown",)
 
 
 @dataclass(frozen=True)
@@ -167,18 +158,49 @@ class MixedPredictions:
         return cls(torch.from_numpy(logits), torch.from_numpy(lam))
 
 
-def _view(read: JsonObject) -> View:
-    mean, std = read.items("mean"), read.items("std")
-    channels = [value for value in (*mean, *std) if is_number(value)]
-    read.require(len(mean) == len(std) >= 1 and len(channels) == 2 * len(mean), "mean and std", "lists of as many numbers", [mean, std])
-    augment, flip = read.values.get("augment"), read.values.get("flip")
-    read.require(augment in ("none", "crop", "resized-crop"), "augment", "none, crop or resized-crop", augment)
-    read.require(isinstance(flip, bool), "flip", "true or false", flip)
-    return View(read.integer("image_size", least=1), tuple(mean), tuple(std), augment, read.integer("padding"), flip)  # type: ignore[arg-type]
+def _is_number(value: Any) -> bool:
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # of an integer that float64 cannot hold
+        return False
 
 
-def _metrics(read: JsonObject, key: str) -> Metrics:
-    values = read.numbers(key)
-    for name in _ALWAYS:
-        read.require(values.get(name) is not None, f"{key}.{name}", "a number", values.get(name))
-    return values
+_RULES: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+    str: ("a string", lambda value: isinstance(value, str)),
+    bool: ("true or false", lambda value: isinstance(value, bool)),
+    int: ("an integer of at least 0", lambda value: type(value) is int and 0 <= value < 2**63),
+    Positive: ("an integer of at least 1", lambda value: type(value) is int and 1 <= value < 2**63),
+    float: ("a number", _is_number),
+    float | None: ("a number or null", lambda value: value is None or _is_number(value)),
+    Any: ("anything", lambda value: True),
+}
+
+
+def _checked(kind: Any, value: Any, name: str) -> Any:
+    """`value` of JSON as an object of the type `kind`, which may be nested; `name` is what errors call it."""
+
+    def check(condition: bool, rule: str) -> None:
+        require(condition, f"{name} must be {rule}, {'it is missing' if value is _MISSING else f'got {shown(value)}'}")
+
+    if kind in _RULES:
+        rule, is_valid = _RULES[kind]
+        check(is_valid(value), rule)
+        return float(value) if kind is float else value
+    arguments = get_args(kind)
+    if get_origin(kind) is Literal:
+        check(value in arguments, " or ".join(arguments))
+        return value
+    if get_origin(kind) is tuple:
+        check(isinstance(value, list), "a list")
+        return tuple(_checked(arguments[0], each, f"{name}[{place}]") for place, each in enumerate(value))
+    check(isinstance(value, dict), "a JSON object")
+    if kind == Metrics:
+        for key in _ALWAYS:
+            _checked(float, value.get(key), f"{name}: {key}")
+        return _checked(Mapping[str, float | None], value, name)
+    if get_origin(kind) is Mapping:
+        return {key: _checked(arguments[1], each, f"{name}: {shown(key)}") for key, each in value.items()}
+    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    optional = {each.name for each in fields if (each.default, each.default_factory) != (dataclasses.MISSING, dataclasses.MISSING)}
+    hints = {key: hint for key, hint in get_type_hints(kind, include_extras=True).items() if key in value or key not in optional}
+    return kind(**{key: _checked(hint, value.get(key, _MISSING), f"{name}: {key}") for key, hint in hints.items()})

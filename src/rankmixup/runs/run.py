@@ -1,15 +1,22 @@
-"""What one run is: method, data, network, optimisation and seed, and the name that follows from them."""
+"""What one run is: method, data, network, optimisation, seed and selection, where each value comes from, and the name that follows."""
 
+import dataclasses
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any, Literal
 
-from rankmixup.config import Configured
-from rankmixup.data import DataSource, parse_source
+from torch import nn
+
+from rankmixup import random
+from rankmixup.config import Configured, flatten
+from rankmixup.data import DataSource, View, parse_source
 from rankmixup.errors import require, shown
 from rankmixup.methods import Method
-from rankmixup.models import leaves_variant_open, resolve_model
+from rankmixup.models import build_model, leaves_variant_open, resolve_model
 from rankmixup.runs.optimisation import Optimisation
 from rankmixup.runs.recipes import recipe_for
-from rankmixup.runs.selection import Selection
+
+Selection = Literal["accuracy", "nll", "last"]
 
 
 @dataclass(frozen=True, init=False)
@@ -72,3 +79,53 @@ class Run(Configured):
     def id(self) -> str:
         """Twelve hexadecimal digits that name this configuration and no other."""
         return self.content_hash()[:12]
+
+
+def improves(val: Mapping[str, Any], best: Mapping[str, Any] | None, rule: Selection) -> bool:
+    """Whether an epoch with these validation metrics is selected over the best one so far, if there is any."""
+    if rule == "last" or best is None:
+        return True
+    return val[rule] > best[rule] if rule == "accuracy" else val[rule] < best[rule]
+
+
+def build_network(run: Run, num_classes: int, view: View) -> nn.Module:
+    """The network as it is before training, without drawing from torch's global generator.
+
+    Args:
+        run: Names the network and seeds its weights.
+        num_classes: Number of classes.
+        view: Size and channels of its input.
+    """
+    with random.global_seed(run.seed, "weights"):
+        return build_model(run.model, num_classes=num_classes, image_size=view.image_size, in_channels=view.in_channels)
+
+
+def sources(run: Run, given: Collection[str] = ()) -> dict[str, str]:
+    """The source of each value of `run` by dotted name, as in its run.json.
+
+    It is "given" for the names in `given`, the recipe's word (see `Source`) where the recipe of the data set has the value,
+    "default" where it is its class's default, and "given" again for what none of them explains.
+    """
+    recipe = recipe_for(run.data)
+    constants = {f"optimisation.{name}": constant for name, constant in recipe.optimisation.items()}
+    constants |= {f"method.{name}": constant for name, constant in recipe.methods.get(run.method.name, {}).items()}
+    defaults = _defaults(run)
+
+    def source(path: str, value: Any) -> str:
+        constant = constants.get(path)
+        if path == "method.name" or path in given:
+            return "given"
+        if constant is not None and value == (list(constant.value) if isinstance(constant.value, tuple) else constant.value):
+            return constant.source
+        return "default" if path in defaults and value == defaults[path] else "given"
+
+    return {path: source(path, value) for path, value in flatten(run.to_dict()).items()}
+
+
+def _defaults(run: Run) -> dict[str, Any]:
+    """Values of a run of the same classes that nobody has set."""
+    values = flatten(Run(type(run.method)()).to_dict())
+    mixer = getattr(run.method, "mixer", None)
+    if mixer is not None and mixer.name != values["method.mixer.name"]:
+        values |= {f"method.mixer.{name}": value for name, value in type(mixer)().to_dict().items() if name != "name"}
+    return values | {f"data.{field.name}": field.default for field in dataclasses.fields(run.data)}

@@ -35,8 +35,7 @@ class StoredRun:
     """
 
     def __init__(self, path: Path, run: Run):
-        self.path = path
-        self.run = run
+        self.path, self.run = path, run
 
     @classmethod
     def locate(cls, root: str | os.PathLike[str], run: Run) -> "StoredRun":
@@ -106,10 +105,10 @@ class StoredRun:
         """Selected epoch, metrics, temperatures and seconds of a finished run (result.json)."""
         result = self._read("result.json", RunResult.from_dict)
         if result is None:
-            how = f"continue it with 'rankmixup train --resume {self.path}'"
-            raise InvalidInput(f"run {self.path} must be finished to have a result; {how}")
-        path = self.path / "result.json"
-        require(result.id == self.run.id, f"{path} must be of run {self.run.id}, it is of run {shown(result.id)}")
+            raise InvalidInput(
+                f"run {self.path} must be finished to have a result; continue it with 'rankmixup train --resume {self.path}'"
+            )
+        self._require_own(self.path / "result.json", result.id)
         return result
 
     def splits(self) -> Splits | None:
@@ -133,8 +132,7 @@ class StoredRun:
         """
         self.result()  # raises for a run that is not finished
         self.read_predictions(split)  # raises for those of another run
-        path = self.predictions_path(split)
-        return Scores.read(path, labelled=not split.startswith("ood-"))
+        return Scores.read(self.predictions_path(split), labelled=not split.startswith("ood-"))
 
     def mixes(self) -> MixedPredictions | None:
         """Stored logits and lambda of mixed test samples; None without the file."""
@@ -165,9 +163,11 @@ class StoredRun:
         if "run" not in arrays:
             why = "which older versions did not write; train the run again, in another folder (--runs)"
             raise InvalidInput(f"{path} must hold the id of its run in an array 'run', {why}")
-        owner = arrays["run"].tolist() if arrays["run"].size == 1 else arrays["run"]
-        require(isinstance(owner, str) and owner == self.run.id, f"{path} must be of run {self.run.id}, it is of run {shown(owner)}")
+        self._require_own(path, arrays["run"].tolist() if arrays["run"].size == 1 else arrays["run"])
         return arrays
+
+    def _require_own(self, path: Path, owner: Any) -> None:
+        require(isinstance(owner, str) and owner == self.run.id, f"{path} must be of run {self.run.id}, it is of run {shown(owner)}")
 
     def log(self, record: EpochRecord) -> None:
         """Append one epoch to log.jsonl."""

@@ -4,16 +4,15 @@ import math
 
 import torch
 from jaxtyping import Float, Int
-from lightning_fabric import Fabric
-from torch import Tensor, nn
+from torch import Tensor
 
-from rankmixup.data import Dataset
+from rankmixup.data import Split
 from rankmixup.methods import Method
 from rankmixup.metrics import kendall_tau, violated_mixed_pairs, violated_raw_pairs
 from rankmixup.metrics.ranking import fold_lambda
 from rankmixup.ops import confidence
 from rankmixup.random import stream
-from rankmixup.training.predict import predict_mixes
+from rankmixup.training.predict import Predictor
 
 RANKING_KEYS = ("tau", "violated_raw", "violated_mixed", "active_hinges")
 _SAMPLES = 1000
@@ -22,14 +21,7 @@ _MIXES = 3
 
 
 def ranking_diagnostics(
-    fabric: Fabric,
-    model: nn.Module,
-    dataset: Dataset,
-    logits: Float[Tensor, "N K"],
-    method: Method,
-    seed: int,
-    *,
-    workers: int | None = None,
+    predictor: Predictor, val: Split, logits: Float[Tensor, "N K"], method: Method, seed: int
 ) -> dict[str, float | None]:
     """How far the confidences of mixed validation samples are ordered as the paper's hypothesis has it; `logits` are of the raw ones.
 
@@ -39,12 +31,10 @@ def ranking_diagnostics(
     that are ordered the wrong way, `active_hinges` is the share of mixes that do not stay behind their raw sample by the method's
     margin. None where there is nothing to count.
     """
-    val = dataset.val
     own, partner, lam = _drawn(val.y, stream(seed, "diagnostics"))
     if len(own) == 0:
         return dict.fromkeys(RANKING_KEYS)
-    pairs = (val[own.repeat(_MIXES)], val[partner.flatten()], lam.flatten())
-    mixed = predict_mixes(fabric, model, *pairs, dataset.view, workers=workers).unflatten(0, lam.shape)
+    mixed = predictor.predict_mixes(val[own.repeat(_MIXES)], val[partner.flatten()], lam.flatten()).unflatten(0, lam.shape)
     if not bool(mixed.isfinite().all()):
         return dict.fromkeys(RANKING_KEYS)
     raw = logits[own]

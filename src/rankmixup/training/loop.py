@@ -15,7 +15,7 @@ from rankmixup.runs import improves
 from rankmixup.training.checkpoint import CheckpointInterval
 from rankmixup.training.diagnostics import ranking_diagnostics
 from rankmixup.training.optimisation import learning_rate
-from rankmixup.training.predict import predict
+from rankmixup.training.predict import Predictor
 from rankmixup.training.processes import gather, maximum
 from rankmixup.training.progress import Watcher
 from rankmixup.training.resume import KEPT, model_state, save_checkpoint
@@ -37,6 +37,7 @@ class TrainingLoop:
         fabric, run = state.fabric, state.run
         self.state, self.fabric, self.run, self.workers = state, fabric, run, workers
         self.watcher, self.signals, self.interval = watcher, signals, interval
+        self.predictor = Predictor(fabric, state.model, dataset.view, workers)
         self.dataset = dataclasses.replace(dataset, train=dataset.train.to(fabric.device))
         self.samples = epoch_size(dataset, run.data.sampling)
         self.steps = steps_per_epoch(dataset, run.optimisation.batch_size, sampling=run.data.sampling, world_size=fabric.world_size)
@@ -102,11 +103,11 @@ class TrainingLoop:
         own = {name: torch.stack(values).mean().item() for name, values in state.terms.items()}
         parts = gather(fabric, own)
         train = {name: sum(part[name] for part in parts) / len(parts) for name in own}
-        logits = predict(fabric, state.model, dataset.val, dataset.view, workers=self.workers)
+        logits = self.predictor.predict(dataset.val)
         if not math.isfinite(logits.sum().item()):
             raise WorkFailed(f"validation logits of {run.method.name} must stay finite, got others in epoch {state.epoch + 1}; {KEPT}")
         val = all_metrics(logits, dataset.val.y)
-        ranking = ranking_diagnostics(fabric, state.model, dataset, logits, run.method, run.seed, workers=self.workers)
+        ranking = ranking_diagnostics(self.predictor, dataset.val, logits, run.method, run.seed)
         lr = state.optimiser.param_groups[0]["lr"]
         state.end_epoch()
         self._checked = 0

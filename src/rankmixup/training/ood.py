@@ -14,7 +14,7 @@ from rankmixup.evaluation import Scores
 from rankmixup.hardware import Hardware
 from rankmixup.runs import StoredRun, build_network
 from rankmixup.training.checkpoint import load_best
-from rankmixup.training.predict import predict
+from rankmixup.training.predict import Predictor
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def predict_unknown(
         fabric = Fabric(accelerator=hardware.accelerator, devices=1)
         model = build_network(stored.run, len(splits.class_names), splits.view)
         model.load_state_dict(load_best(stored.checkpoints, stored.run.id))
-        logits = predict(fabric, model.to(fabric.device), split, splits.view, workers=hardware.workers)
+        logits = Predictor(fabric, model.to(fabric.device), splits.view, hardware.workers).predict(split)
         texts = {"source": np.array(source.content_hash()), "of_classes": np.array(class_names, dtype=np.str_)}
         stored.write_predictions(file, logits=logits.numpy(), index=split.index.numpy(), **texts)
     others = [str(other) for other in np.atleast_1d(stored.read_predictions(file, "of_classes")["of_classes"])]

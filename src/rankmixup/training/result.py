@@ -6,18 +6,23 @@ from rankmixup.data import Dataset
 from rankmixup.evaluation import Scores, all_metrics, fit_temperatures
 from rankmixup.files import write_json
 from rankmixup.training.checkpoint import load_best
-from rankmixup.training.predict import store_predictions
+from rankmixup.training.predict import Predictor
 from rankmixup.training.resume import load_model_state
 from rankmixup.training.state import TrainingState
 
 
-def write_result(state: TrainingState, dataset: Dataset, workers: int | None) -> None:
-    """Store the logits of the selected epoch, and write result.json; every process takes part."""
+def write_result(state: TrainingState, dataset: Dataset, predictor: Predictor) -> None:
+    """Store the logits of the selected epoch and of mixed test samples, and write result.json; every process takes part."""
     store, run = state.store, state.run
     load_model_state(state.model, load_best(store.checkpoints, run.id))
-    store_predictions(state.fabric, state.model, dataset, store, workers=workers)
+    splits = {"val": dataset.val, "test": dataset.test}
+    scores = {name: Scores(predictor.predict(split), split.y) for name, split in splits.items()}
+    mixed, lam = predictor.predict_mixed(dataset.test, run.seed)
     if state.fabric.is_global_zero:
-        result = summarise(*(Scores.read(store.predictions_path(name)) for name in ("val", "test")))
+        for name, split in splits.items():
+            store.write_predictions(name, logits=scores[name].scores.numpy(), labels=scores[name].labels.numpy(), index=split.index.numpy())
+        store.write_predictions("mixed", logits=mixed.numpy(), lam=lam.numpy())
+        result = summarise(*(Scores.read(store.predictions_path(name)) for name in splits))
         selection = {"rule": run.selection, "epoch": state.best["epoch"]}
         head = {"id": run.id, "state": "finished", "protocol": run.data.protocol, "selection": selection}
         write_json(store.path / "result.json", {**head, **result, "seconds": state.seconds})

@@ -119,7 +119,7 @@ def train_at(place: Workplace, run: Run, watcher: Watcher | None = None, *, keep
                         first.warn(warning)
                     store.trim_log(state.epoch)
                 loop.train_epochs()
-                write_result(state, dataset, hardware.workers)
+                write_result(state, dataset, loop.predictor)
                 fabric.barrier()
 
     with settings_restored():

@@ -27,7 +27,7 @@ def a_step(method: Method | None = None, layout: torch.memory_format = torch.cha
     batch = Batch(x.contiguous(memory_format=layout), y, torch.arange(N))
     with random.global_seed(0, "benchmark"):
         model = rm.build_model("resnet8", num_classes=K, image_size=SIZE).to(memory_format=layout)
-    step, optimiser = set_up(fabric, model, rm.objective(method or CrossEntropy(), K), optimisation, compile=compiled)
+    step, optimiser = set_up(fabric, model, rm.objective(method or CrossEntropy(), K), optimisation, compiled=compiled)
     return lambda: update(fabric, step, optimiser, batch, N, optimisation)
 
 

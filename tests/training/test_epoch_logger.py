@@ -6,7 +6,7 @@ from lightning_fabric.loggers.logger import Logger
 
 import rankmixup as rm
 from rankmixup.training import Watcher
-from rankmixup.training.epoch_logger import EpochLogger
+from rankmixup.training.loggers import EpochLogger
 from tests.runs.records import epoch_record, metrics
 from tests.training.runs import EPOCHS, At, crash, logits, same, short
 

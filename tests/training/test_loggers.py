@@ -83,7 +83,7 @@ def test_the_flag_is_understood_and_repeated(tmp_path, monkeypatch, capsys):
     asked = []
     monkeypatch.setattr(loggers, "check_loggers", asked.append)
     monkeypatch.setattr(sys.modules["rankmixup.training.train"], "check_loggers", asked.append)
-    monkeypatch.setattr("rankmixup.training.epoch_logger.open_loggers", lambda names, *_: asked.append(names) or [])
+    monkeypatch.setattr("rankmixup.training.loggers.open_loggers", lambda names, *_: asked.append(names) or [])
     arguments = ["train", "ce", "--model", "mlp", "--data.train-size", "50", "--epochs", "1", "--runs", str(tmp_path), "--json"]
     assert main([*arguments, "--log", "wandb", "mlflow"]) == 0
     assert json.loads(capsys.readouterr().out)["state"] == "finished"

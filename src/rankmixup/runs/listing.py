@@ -73,8 +73,9 @@ def _summary(stored: StoredRun) -> RunSummary:
     last: EpochSummary | None = None
     history = stored.history()
     for record in history:
-        last = EpochSummary(record.epoch, *(record.val[key] for key in ("accuracy", "nll", "ece")), record.ranking.get("tau"))
-        if improves(record.val, None if best is None else vars(best), run.selection):
+        val = record.val
+        last = EpochSummary(record.epoch, val["accuracy"], val["nll"], val["ece"], record.ranking.get("tau"))
+        if improves(val, None if best is None else vars(best), run.selection):
             best = last
     names = (run.method.name, run.data.name, run.model, run.seed)
     return RunSummary(run.id, *names, stored.state, len(history), run.optimisation.epochs, best, last)

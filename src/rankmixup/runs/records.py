@@ -70,7 +70,7 @@ class RunResult(Record):
     """The whole file as it stands."""
 
     @classmethod
-    def from_dict(cls, data: Any, name: str) -> "RunResult":  # type: ignore[override]
+    def from_dict(cls, data: Any, name: str) -> "RunResult":
         return _checked(cls, {**data, "content": data} if isinstance(data, dict) else data, name)
 
 
@@ -119,7 +119,7 @@ class Splits(Record):
         return {"train": self.train, "val": self.val, "test": self.test}
 
     @classmethod
-    def from_dict(cls, data: Any, name: str) -> "Splits":  # type: ignore[override]
+    def from_dict(cls, data: Any, name: str) -> "Splits":
         splits: Splits = _checked(cls, data, name)
         view = splits.view
         require(len(view.mean) == len(view.std) >= 1, f"{name}: view: mean and std must be lists of as many numbers, got {shown(view)}")

@@ -1,6 +1,6 @@
 """Training: the loop, on one device or many."""
 
-from rankmixup.training.process_settings import keep_freed_memory
+from rankmixup.training.processes import keep_freed_memory
 from rankmixup.training.progress import ProgressWatcher, Watcher
 from rankmixup.training.train import Workplace, is_first_process, train, train_at
 

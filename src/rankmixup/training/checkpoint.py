@@ -8,14 +8,12 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from rankmixup.errors import WorkFailed, require, shown
 from rankmixup.files import write_atomic
-
-Kind = Literal["step", "best"]
 
 SCHEMA = 2
 """Of the content of a file; 1 had neither this number nor the id of the run."""
@@ -74,7 +72,7 @@ class Checkpoints:
             described = {name: value for name, value in best.items() if name != "model"}
             self._best = {**described, "file": self._write("best", position, best)}
         name = self._write("step", position, {**state, "best": self._best})
-        self._kept = [*self._kept, _files(name, self._best)][-2:]
+        self._kept = [*self._kept, {name, self._best.get("file", name)}][-2:]
         for path in self.folder.iterdir():
             # A folder of such a name is not ours, and in nobody's way.
             if _NAME.search(path.name) and path.is_file() and path.name not in set().union(*self._kept):
@@ -100,15 +98,17 @@ class Checkpoints:
     def load(self, path: Path) -> dict[str, Any]:
         """The state in `path`, whose best weights can be read too; the next checkpoint is kept beside this one."""
         state = load_checkpoint(path, self.run)
-        best = state.get("best")
-        if not isinstance(best, dict) or (best and not _describes_best(best)):
-            raise WorkFailed(f"checkpoint {path} is not one of ours: it does not describe the best epoch")
-        if best:
-            load_checkpoint(self.folder / best["file"], self.run)
-        self._best, self._kept = best, [_files(path.name, best)]
+        match best := state.get("best"):
+            case {"epoch": int(), "file": str(file), "val": {"accuracy": float(), "nll": float()}}:
+                load_checkpoint(self.folder / file, self.run)
+            case dict() if not best:
+                file = path.name
+            case _:
+                raise WorkFailed(f"checkpoint {path} is not one of ours: it does not describe the best epoch")
+        self._best, self._kept = best, [{path.name, file}]
         return state
 
-    def _write(self, kind: Kind, position: int, state: Mapping[str, Any]) -> str:
+    def _write(self, kind: str, position: int, state: Mapping[str, Any]) -> str:
         buffer = io.BytesIO()
         torch.save({"schema": SCHEMA, "run": self.run, **state}, buffer)
         name = f"{kind}-{position:08d}-{hashlib.sha256(buffer.getbuffer()).hexdigest()[:12]}.pt"
@@ -158,18 +158,7 @@ def load_checkpoint(path: Path, run: str) -> dict[str, Any]:
     return state
 
 
-def _describes_best(best: Mapping[str, Any]) -> bool:
-    val = best.get("val")
-    if not isinstance(val, dict) or not isinstance(best.get("file"), str) or not isinstance(best.get("epoch"), int):
-        return False
-    return all(isinstance(val.get(rule), float) for rule in ("accuracy", "nll"))
-
-
-def _files(name: str, best: Mapping[str, Any]) -> set[str]:
-    return {name, best["file"]} if best else {name}
-
-
-def _named(folder: Path, kind: Kind) -> list[Path]:
+def _named(folder: Path, kind: str) -> list[Path]:
     """Files of one kind, the newest first."""
     found = [(match, path) for path in folder.glob(f"{kind}-*.pt") if (match := _NAME.fullmatch(path.name))]
     return [path for match, path in sorted(found, key=lambda pair: (int(pair[0]["position"]), pair[1].name), reverse=True)]

@@ -28,13 +28,13 @@ def build_fabric(hardware: Hardware, optimisation: Optimisation) -> Fabric:
     """The processes of a run, not yet launched."""
     devices, nodes = _processes(hardware)
     processes = devices * nodes
-    kind = _kind(hardware.accelerator)
+    kind: str = hardware.accelerator
+    if kind == "auto":
+        kind = "mps" if MPSAccelerator.is_available() else "cuda" if CUDAAccelerator.is_available() else "cpu"
     _check_precision(optimisation.precision, kind)
     if hardware.strategy == "fsdp":
         require(kind == "cuda", f"strategy 'fsdp' must run on CUDA devices, got {kind!r}")
-        require(
-            optimisation.precision != "16-mixed", "strategy 'fsdp' must go with another precision than '16-mixed', such as 'bf16-mixed'"
-        )
+        require(optimisation.precision != "16-mixed", "strategy 'fsdp' must go with a precision such as 'bf16-mixed', got '16-mixed'")
     several = processes > 1 or hardware.strategy == "ddp"
     try:
         fabric = Fabric(
@@ -56,18 +56,13 @@ def build_fabric(hardware: Hardware, optimisation: Optimisation) -> Fabric:
 
 
 def set_up(
-    fabric: Fabric,
-    model: nn.Module,
-    objective: Objective,
-    optimisation: Optimisation,
-    *,
-    compile: bool = False,  # noqa: A002 - torch's own name for it
+    fabric: Fabric, model: nn.Module, objective: Objective, optimisation: Optimisation, *, compiled: bool = False
 ) -> tuple[_FabricModule, _FabricOptimizer]:
     """The training step and its optimiser, on the devices of `fabric`."""
     if fabric.device.type == "cuda":
         torch.set_float32_matmul_precision("high" if optimisation.precision == "tf32" else "highest")
         torch.backends.cudnn.allow_tf32 = optimisation.precision == "tf32"
-    if compile:
+    if compiled:
         model.compile()
     # One after the other, because sharding replaces the parameters.
     step = fabric.setup_module(TrainStep(model, objective))
@@ -108,13 +103,6 @@ def _processes(hardware: Hardware) -> tuple[int, int]:
     for name, asked, started in (("devices", hardware.devices, devices), ("nodes", hardware.nodes, nodes)):
         require(asked in (None, started), f"{name} must be what {launcher} has started, {started}, or left out, got {asked}")
     return devices, nodes
-
-
-def _kind(accelerator: str) -> str:
-    """The kind of device that "auto" is here."""
-    if accelerator != "auto":
-        return accelerator
-    return "mps" if MPSAccelerator.is_available() else "cuda" if CUDAAccelerator.is_available() else "cpu"
 
 
 def _check_precision(precision: str, kind: str) -> None:

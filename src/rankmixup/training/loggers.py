@@ -1,16 +1,16 @@
-"""Where the numbers of each epoch go beside log.jsonl: metrics.csv always, and the trackers that are asked for.
+"""Where the numbers of each epoch go: log.jsonl and metrics.csv always, and the trackers that are asked for.
 
 Trackers are lightning-fabric's loggers or have their interface. Each writes below the directory of the run and needs no network;
 `WANDB_MODE` and `MLFLOW_TRACKING_URI` send them elsewhere, as their own documents say.
 """
 
 import csv
+import dataclasses
 import importlib.util
 import io
 import os
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from lightning_fabric.loggers.logger import Logger
@@ -19,7 +19,10 @@ from lightning_fabric.loggers.tensorboard import TensorBoardLogger
 from rankmixup.config import flatten
 from rankmixup.errors import InvalidInput, unknown_name
 from rankmixup.files import write_atomic
-from rankmixup.runs import StoredRun
+from rankmixup.runs import Run, StoredRun
+from rankmixup.runs.records import EpochRecord
+from rankmixup.training.advice import advice
+from rankmixup.training.progress import Watcher
 
 TRACKERS = ("tensorboard", "wandb", "mlflow")
 """Names of trackers, and of the packages and extras that they need."""
@@ -60,17 +63,61 @@ def numbers(record: Mapping[str, Any]) -> dict[str, float]:
     return {name: value for name, value in flatten(record, "/").items() if isinstance(value, int | float)}
 
 
-def write_csv(path: Path, history: Sequence[Mapping[str, Any]]) -> None:
-    """A row for each epoch, a column for each number; empty where an epoch has none."""
-    rows = [numbers(record) for record in history]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomic(path, text.getvalue().encode())
+class EpochLogger(Watcher):
+    """Writes log.jsonl and metrics.csv, informs loggers and another watcher, and warns if the numbers suggest a wrong setting."""
+
+    def __init__(self, store: StoredRun, watcher: Watcher, loggers: Sequence[str | Logger] = ()):
+        self._store, self._watcher, self._requested = store, watcher, loggers
+        self._loggers: list[Logger] = []
+        self._warnings: list[str] = []
+
+    def warn(self, message: str) -> None:
+        """Shown at once, and recorded with the current epoch."""
+        self._warnings.append(message)
+        self._watcher.warn(message)
+
+    def start(self, run: Run, epochs_done: int, steps: int) -> None:
+        self._run, self._history = run, self._store.history()
+        if self._history:
+            self._write_csv()
+        self._loggers = open_loggers(self._requested, self._store, epochs_done)
+        self._watcher.start(run, epochs_done, steps)
+
+    def step(self, epochs_done: int, steps_done: int, loss: float) -> None:
+        self._watcher.step(epochs_done, steps_done, loss)
+
+    def epoch(self, record: Mapping[str, Any]) -> None:
+        found = EpochRecord.from_dict(dict(record), "the record of an epoch")
+        for sentence in advice([*self._history, found], self._run.method):
+            self.warn(sentence)
+        complete = dataclasses.replace(found, warnings=tuple(self._warnings))
+        self._history.append(complete)
+        self._warnings = []
+        self._store.log(complete)
+        self._write_csv()
+        for logger in self._loggers:
+            logger.log_metrics(numbers(record), step=found.epoch)
+        self._watcher.epoch(complete.to_dict())
+
+    def _write_csv(self) -> None:
+        """A row for each epoch, a column for each number; empty where an epoch has none."""
+        rows = [numbers(record.to_dict()) for record in self._history]
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_atomic(self._store.path / "metrics.csv", text.getvalue().encode())
+
+    def stop(self) -> None:
+        finished = len(self._history) == self._run.optimisation.epochs
+        for logger in self._loggers:
+            logger.finalize("success" if finished else "failed")
+        self._watcher.stop()
 
 
 class _Wandb(Logger):
+    name, version = "wandb", ""
+
     def __init__(self, store: StoredRun):
         import wandb
 
@@ -84,14 +131,6 @@ class _Wandb(Logger):
             settings=wandb.Settings(silent=True, console="off"),
         )
 
-    @property
-    def name(self) -> str:
-        return "wandb"
-
-    @property
-    def version(self) -> str:
-        return self._run.id
-
     def log_hyperparams(self, params: dict[str, Any]) -> None:  # type: ignore[override]
         self._run.config.update(params, allow_val_change=True)
 
@@ -103,6 +142,8 @@ class _Wandb(Logger):
 
 
 class _MLflow(Logger):
+    name, version = "mlflow", ""
+
     def __init__(self, store: StoredRun):
         from mlflow import MlflowClient
 
@@ -113,14 +154,6 @@ class _MLflow(Logger):
         place = experiment.experiment_id if experiment else self._client.create_experiment("rankmixup", folder.as_uri())
         found = self._client.search_runs([place], f"attributes.run_name = '{store.run.id}'")
         self._id = (found[0] if found else self._client.create_run(place, run_name=store.run.id)).info.run_id
-
-    @property
-    def name(self) -> str:
-        return "mlflow"
-
-    @property
-    def version(self) -> str:
-        return self._id
 
     def log_hyperparams(self, params: dict[str, Any]) -> None:  # type: ignore[override]
         for name, value in flatten(params).items():

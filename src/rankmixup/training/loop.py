@@ -18,9 +18,8 @@ from rankmixup.training.optimisation import learning_rate
 from rankmixup.training.predict import Predictor
 from rankmixup.training.processes import gather, maximum
 from rankmixup.training.progress import Watcher
-from rankmixup.training.resume import KEPT, model_state, save_checkpoint
+from rankmixup.training.resume import KEPT, TrainingState, model_state, save_checkpoint
 from rankmixup.training.signals import Signals, interrupted
-from rankmixup.training.state import TrainingState
 from rankmixup.training.update import update
 from rankmixup.types import Batch
 

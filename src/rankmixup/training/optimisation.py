@@ -31,11 +31,7 @@ def learning_rate(optimisation: Optimisation, epoch: int, step: int, steps: int)
     if optimisation.schedule == "steps":
         if epoch < optimisation.warmup:
             return optimisation.warmup_lr + (optimisation.lr - optimisation.warmup_lr) * (epoch + 1) / optimisation.warmup
-        lr = optimisation.lr
-        for milestone in optimisation.milestones:
-            if milestone <= epoch:
-                lr *= optimisation.decay
-        return lr
+        return math.prod((optimisation.decay for milestone in optimisation.milestones if milestone <= epoch), start=optimisation.lr)
     done = epoch + step / steps
     if done < optimisation.warmup:
         return optimisation.warmup_lr + (optimisation.lr - optimisation.warmup_lr) * done / optimisation.warmup

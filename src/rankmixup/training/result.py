@@ -7,8 +7,7 @@ from rankmixup.evaluation import Scores, all_metrics, fit_temperatures
 from rankmixup.files import write_json
 from rankmixup.training.checkpoint import load_best
 from rankmixup.training.predict import Predictor
-from rankmixup.training.resume import load_model_state
-from rankmixup.training.state import TrainingState
+from rankmixup.training.resume import TrainingState, load_model_state
 
 
 def write_result(state: TrainingState, dataset: Dataset, predictor: Predictor) -> None:

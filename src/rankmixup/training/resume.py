@@ -1,31 +1,78 @@
-"""Exact resumption: the state of training goes into a checkpoint, and comes back from the newest one that can be read."""
+"""The state of training, and exact resumption: it goes into a checkpoint, and comes back from the newest one that can be read."""
 
 import math
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.wrappers import _FabricOptimizer
-from torch import nn
-from torch.distributed.checkpoint.state_dict import (
-    StateDictOptions,
-    get_model_state_dict,
-    get_optimizer_state_dict,
-    set_model_state_dict,
-    set_optimizer_state_dict,
-)
+from torch import Tensor, nn
+from torch.distributed.checkpoint import state_dict as dcp
+from torch.distributed.checkpoint.state_dict import StateDictOptions
 
-from rankmixup import random
+from rankmixup import methods, random
+from rankmixup.data import Dataset
 from rankmixup.errors import WorkFailed
+from rankmixup.runs import StoredRun, build_network
+from rankmixup.training.checkpoint import Checkpoints
+from rankmixup.training.fabric import set_up
 from rankmixup.training.processes import gather, on_first_process
-from rankmixup.training.state import TrainingState
 
 KEPT = "the last checkpoint was saved before; try a smaller lr"
 """Ends the sentence on numbers that are not finite."""
 _PROGRESS = ("epoch", "steps_done", "position", "seconds")
 """Attributes that a checkpoint holds as they are."""
+_READ, _WRITTEN = StateDictOptions(full_state_dict=True, cpu_offload=True), StateDictOptions(full_state_dict=True)
+
+
+class TrainingState:
+    """Network, objective and optimiser of a run on the devices of `fabric`, and how far it has come."""
+
+    def __init__(self, fabric: Fabric, store: StoredRun, dataset: Dataset, *, compiled: bool):
+        self.fabric, self.store, self.run = fabric, store, store.run
+        self.model = build_network(self.run, dataset.num_classes, dataset.view)
+        self.run.method.check_model(self.model)
+        self.objective = methods.objective(
+            self.run.method,
+            dataset.num_classes,
+            seed=self.run.seed,
+            class_counts=dataset.class_counts,
+            dataset_size=len(dataset.train),
+            rank=fabric.global_rank,
+        ).to(fabric.device)
+        if not (isinstance(dataset.train.x, Tensor) and dataset.train.x.is_floating_point()):  # as batches made of bytes are
+            self.model.to(memory_format=torch.channels_last)
+        self.step, self.optimiser = set_up(fabric, self.model, self.objective, self.run.optimisation, compiled=compiled)
+        self.checkpoints = Checkpoints(store.checkpoints, self.run.id)
+        self.epoch, self.steps_done, self.position, self.seconds = 0, 0, 0, 0.0
+        """Epochs, steps of the next one, steps in all, and seconds of training."""
+        self.terms: dict[str, list[Tensor]] = defaultdict(list)
+        """The loss and its terms in each of `steps_done` steps."""
+        self.best: dict[str, Any] = {}
+        """Number, validation metrics and weights of the selected epoch so far."""
+        self.generators: list[Tensor] | None = None
+        """States of torch's global generators to go on with, within an epoch."""
+        self.began = self.saved = time.monotonic()
+
+    def end_epoch(self) -> None:
+        """Count an epoch, and forget its steps."""
+        self.epoch, self.steps_done = self.epoch + 1, 0
+        self.terms.clear()
+        self.count_time()
+
+    def count_time(self) -> None:
+        """Add the time since this was last called, or the epoch began, to the seconds of training."""
+        now = time.monotonic()
+        self.seconds += now - self.began
+        self.began = now
+
+    @property
+    def where(self) -> str:
+        """The last step, in words."""
+        return f"epoch {self.epoch + 1}, step {self.steps_done}" if self.steps_done else f"epoch {self.epoch}"
 
 
 def save_checkpoint(state: TrainingState) -> None:
@@ -41,16 +88,16 @@ def save_checkpoint(state: TrainingState) -> None:
         "processes": gather(state.fabric, own),
         **{name: getattr(state, name) for name in _PROGRESS},
     }
-    on_first_process(state.fabric, lambda: _write(state, content))
+
+    def write() -> None:
+        for name, value in content["model"].items():
+            if value.is_floating_point() and not value.isfinite().all():
+                where = f"epoch {state.epoch + 1}, step {state.steps_done}"
+                raise WorkFailed(f"{name} of the network must stay finite, which it is not in {where}; {KEPT}")
+        state.checkpoints.save(state.position, content, state.best)
+
+    on_first_process(state.fabric, write)
     state.saved = time.monotonic()
-
-
-def _write(state: TrainingState, content: dict[str, Any]) -> None:
-    for name, value in content["model"].items():
-        if value.is_floating_point() and not value.isfinite().all():
-            where = f"epoch {state.epoch + 1}, step {state.steps_done}"
-            raise WorkFailed(f"{name} of the network must stay finite, which it is not in {where}; {KEPT}")
-    state.checkpoints.save(state.position, content, state.best)
 
 
 def resume(state: TrainingState, steps: int) -> list[str]:
@@ -111,21 +158,20 @@ def _check(content: Mapping[str, Any], epochs: int, steps: int) -> None:
 
 def model_state(model: nn.Module) -> dict[str, Any]:
     """Weights and buffers on the CPU, whole even if they are divided; every process takes part, the first one gets them."""
-    return get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+    return dcp.get_model_state_dict(model, options=_READ)
 
 
 def load_model_state(model: nn.Module, state: dict[str, Any]) -> None:
     """What `model_state` gave, which every process must have read."""
     # A copy, because torch puts this process's shares in the place of whole tensors.
-    set_model_state_dict(model, dict(state), options=StateDictOptions(full_state_dict=True))
+    dcp.set_model_state_dict(model, dict(state), options=_WRITTEN)
 
 
 def training_state(fabric: Fabric, model: nn.Module, optimiser: _FabricOptimizer) -> dict[str, Any]:
     """Everything but the objective that an update depends on: weights, the optimiser's state, the scale of the loss of 16-mixed."""
-    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
     return {
         "model": model_state(model),
-        "optimiser": get_optimizer_state_dict(model, optimiser.optimizer, options=options),
+        "optimiser": dcp.get_optimizer_state_dict(model, optimiser.optimizer, options=_READ),
         "precision": fabric.strategy.precision.state_dict(),
     }
 
@@ -133,5 +179,5 @@ def training_state(fabric: Fabric, model: nn.Module, optimiser: _FabricOptimizer
 def load_training_state(fabric: Fabric, model: nn.Module, optimiser: _FabricOptimizer, state: dict[str, Any]) -> None:
     """What `training_state` gave, which every process must have read."""
     load_model_state(model, state["model"])
-    set_optimizer_state_dict(model, optimiser.optimizer, state["optimiser"], options=StateDictOptions(full_state_dict=True))
+    dcp.set_optimizer_state_dict(model, optimiser.optimizer, state["optimiser"], options=_WRITTEN)
     fabric.strategy.precision.load_state_dict(state["precision"])

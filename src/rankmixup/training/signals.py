@@ -1,12 +1,13 @@
 """Signals that ask a run to stop: recorded, so that the step can be finished and the run saved."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Any
+from types import FrameType
 
 from lightning_fabric import Fabric
 
@@ -15,28 +16,31 @@ from rankmixup.training.processes import on_first_process
 
 
 class Signals:
-    """While entered, SIGINT and SIGTERM (under SLURM SIGUSR1 too) are recorded; a second one acts as without this."""
+    """The signal that asks a run to stop."""
 
-    def __init__(self) -> None:
-        self.received = 0
-        """Number of the signal, 0 if none came."""
-        self._before: dict[int, Any] = {}
+    received = 0
+    """Its number, 0 if none came."""
 
-    def __enter__(self) -> "Signals":
+    @contextlib.contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Record SIGINT and SIGTERM (under SLURM SIGUSR1 too) instead of ending the process; a second one acts as without this."""
+
+        def record(number: int, frame: FrameType | None) -> None:
+            self.received = number
+            for each in before:
+                signal.signal(each, signal.SIG_DFL)
+
+        numbers = (signal.SIGINT, signal.SIGTERM, *([signal.SIGUSR1] if "SLURM_JOB_ID" in os.environ else []))
         # Only the main thread may handle signals.
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM, *([signal.SIGUSR1] if "SLURM_JOB_ID" in os.environ else [])):
-                self._before[number] = signal.signal(number, self._record)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _record(self, number: int, frame: FrameType | None) -> None:
-        self.received = number
-        for each in self._before:
-            signal.signal(each, signal.SIG_DFL)
+        in_main = threading.current_thread() is threading.main_thread()
+        before = {number: signal.getsignal(number) for number in numbers if in_main}
+        try:
+            for number in before:
+                signal.signal(number, record)
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def interrupted(fabric: Fabric, number: int, path: Path, where: str) -> Interrupted:

@@ -16,17 +16,14 @@ from rankmixup.files import write_json
 from rankmixup.hardware import Accelerator, Hardware, Strategy
 from rankmixup.runs import Run, StoredRun, describe_environment
 from rankmixup.training.checkpoint import CheckpointInterval
-from rankmixup.training.epoch_logger import EpochLogger
 from rankmixup.training.fabric import build_fabric
-from rankmixup.training.loggers import check_loggers
+from rankmixup.training.loggers import EpochLogger, check_loggers
 from rankmixup.training.loop import TrainingLoop
-from rankmixup.training.process_settings import keep_freed_memory, settings_restored
-from rankmixup.training.processes import on_first_process, raise_from_one_process
+from rankmixup.training.processes import keep_freed_memory, on_first_process, raise_from_one_process, settings_restored
 from rankmixup.training.progress import Watcher
 from rankmixup.training.result import write_result
-from rankmixup.training.resume import resume
+from rankmixup.training.resume import TrainingState, resume
 from rankmixup.training.signals import Signals
-from rankmixup.training.state import TrainingState
 
 
 @dataclass(frozen=True)
@@ -104,14 +101,14 @@ def train_at(place: Workplace, run: Run, watcher: Watcher | None = None, *, keep
             with fabric.rank_zero_first():
                 dataset = run.data.load(place.data_root, download=place.download)
             check_held_out(dataset, run.data.protocol)
-            state, signals = TrainingState(fabric, store, dataset, compile=hardware.compile), Signals()
+            state, signals = TrainingState(fabric, store, dataset, compiled=hardware.compile), Signals()
             first = EpochLogger(store, watcher or Watcher(), place.loggers) if fabric.is_global_zero else None
             loop = TrainingLoop(state, dataset, first or Watcher(), signals, interval, hardware.workers)
             # Only now, when everything that can be wrong with the request has been checked.
             on_first_process(fabric, lambda: _open(store, until_done))
             if first is not None:
                 _describe(store, dataset, first)
-            until_done.enter_context(signals)
+            until_done.enter_context(signals.recorded())
             with _naming_files():
                 warnings = resume(state, loop.steps)
                 if first is not None:

@@ -58,7 +58,9 @@ class StoredRun:
         return (self.path / "run.json").exists()
 
     def create(self) -> None:
-        """Make the directory."""
+        """Make the directory, if it is not there."""
+        if self.created:
+            return
         try:
             for folder in (self.path / "checkpoints", self.path / "predictions"):
                 folder.mkdir(parents=True, exist_ok=True)

@@ -98,7 +98,8 @@ class Checkpoints:
     def load(self, path: Path) -> dict[str, Any]:
         """The state in `path`, whose best weights can be read too; the next checkpoint is kept beside this one."""
         state = load_checkpoint(path, self.run)
-        match best := state.get("best"):
+        best: Any = state.get("best")
+        match best:
             case {"epoch": int(), "file": str(file), "val": {"accuracy": float(), "nll": float()}}:
                 load_checkpoint(self.folder / file, self.run)
             case dict() if not best:

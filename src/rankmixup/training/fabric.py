@@ -31,10 +31,15 @@ def build_fabric(hardware: Hardware, optimisation: Optimisation) -> Fabric:
     kind: str = hardware.accelerator
     if kind == "auto":
         kind = "mps" if MPSAccelerator.is_available() else "cuda" if CUDAAccelerator.is_available() else "cpu"
-    _check_precision(optimisation.precision, kind)
+    precision = optimisation.precision
+    if precision in ("16-mixed", "tf32"):
+        require(kind == "cuda", f"precision {precision!r} must run on a CUDA device, got {kind!r}")
+    if kind == "cuda" and CUDAAccelerator.is_available() and precision in ("bf16-mixed", "tf32"):
+        major, minor = torch.cuda.get_device_capability()
+        require(major >= 8, f"precision {precision!r} must run on a CUDA device of capability 8.0 or newer, got {major}.{minor}")
     if hardware.strategy == "fsdp":
         require(kind == "cuda", f"strategy 'fsdp' must run on CUDA devices, got {kind!r}")
-        require(optimisation.precision != "16-mixed", "strategy 'fsdp' must go with a precision such as 'bf16-mixed', got '16-mixed'")
+        require(precision != "16-mixed", "strategy 'fsdp' must go with a precision such as 'bf16-mixed', got '16-mixed'")
     several = processes > 1 or hardware.strategy == "ddp"
     try:
         fabric = Fabric(
@@ -42,7 +47,7 @@ def build_fabric(hardware: Hardware, optimisation: Optimisation) -> Fabric:
             devices=devices,
             num_nodes=nodes,
             strategy=sharding(processes) if hardware.strategy == "fsdp" else "ddp" if several else "auto",
-            precision=optimisation.precision if optimisation.precision.endswith("mixed") else "32-true",  # type: ignore[arg-type]
+            precision=precision if precision.endswith("mixed") else "32-true",  # type: ignore[arg-type]
         )
     except (RuntimeError, ValueError) as error:  # lightning-fabric's own are of both kinds, some of several lines
         reason = " ".join(str(error).split())
@@ -103,11 +108,3 @@ def _processes(hardware: Hardware) -> tuple[int, int]:
     for name, asked, started in (("devices", hardware.devices, devices), ("nodes", hardware.nodes, nodes)):
         require(asked in (None, started), f"{name} must be what {launcher} has started, {started}, or left out, got {asked}")
     return devices, nodes
-
-
-def _check_precision(precision: str, kind: str) -> None:
-    if precision in ("16-mixed", "tf32"):
-        require(kind == "cuda", f"precision {precision!r} must run on a CUDA device, got {kind!r}")
-    if kind == "cuda" and CUDAAccelerator.is_available() and precision in ("bf16-mixed", "tf32"):
-        major, minor = torch.cuda.get_device_capability()
-        require(major >= 8, f"precision {precision!r} must run on a CUDA device of capability 8.0 or newer, got {major}.{minor}")

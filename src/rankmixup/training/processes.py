@@ -86,20 +86,17 @@ def _gone(fabric: Fabric, error: RuntimeError) -> list[int]:
     failed = isinstance(error, distributed.DistError) or "gloo" in str(error).lower() or "NCCL" in str(error)
     if fabric.world_size == 1 or not failed:
         return []
+    gone = set(range(fabric.world_size))
     try:
         store = distributed.distributed_c10d._get_default_store()
         store.set(f"rankmixup/alive/{fabric.global_rank}", "yes")
-        return [rank for rank in range(fabric.world_size) if not _responds(store, rank)]
+        for rank in range(fabric.world_size):
+            with contextlib.suppress(distributed.DistStoreError):
+                store.wait([f"rankmixup/alive/{rank}"], _TIMEOUT)
+                gone.remove(rank)
     except RuntimeError:  # the first process keeps the store
         return [0]
-
-
-def _responds(store: torch._C._distributed_c10d.Store, rank: int) -> bool:
-    try:
-        store.wait([f"rankmixup/alive/{rank}"], _TIMEOUT)
-    except distributed.DistStoreError:
-        return False
-    return True
+    return sorted(gone)
 
 
 @contextlib.contextmanager

@@ -75,23 +75,19 @@ class ProgressWatcher(Watcher):
         self._show(epoch * self._steps, f"epoch {epoch}/{self._epochs}", terms, is_due=is_due)
 
     def _show(self, position: int, where: str, terms: str, *, is_due: bool) -> None:
-        text = f"{where}  {self._time_left(position)}{terms}{self._validation}"
+        now = time.monotonic()
+        self._begun = self._begun or (position, now)
+        first, began = self._begun
+        left = ""
+        if position > first:  # by the pace since training began or was resumed, perhaps within an epoch
+            seconds = (now - began) / (position - first) * (self._epochs * self._steps - position)
+            left = f"{timedelta(seconds=round(seconds))} left  "
+        text = f"{where}  {left}{terms}{self._validation}"
         if self._bar is not None:
             self._bar.update(self._task, completed=position, description=text)
-        elif is_due or time.monotonic() - self._last_line > _QUIET:
+        elif is_due or now - self._last_line > _QUIET:
             self._print(text)
-            self._last_line = time.monotonic()
-
-    def _time_left(self, position: int) -> str:
-        """By the pace since training began or was resumed, perhaps within an epoch."""
-        now = time.monotonic()
-        if self._begun is None:
-            self._begun = position, now
-        first, began = self._begun
-        if position == first:
-            return ""
-        left = (now - began) / (position - first) * (self._epochs * self._steps - position)
-        return f"{timedelta(seconds=round(left))} left  "
+            self._last_line = now
 
     def _print(self, text: str) -> None:
         self.console.print(text, highlight=False, soft_wrap=True, markup=False)

@@ -105,7 +105,8 @@ def train_at(place: Workplace, run: Run, watcher: Watcher | None = None, *, keep
             first = EpochLogger(store, watcher or Watcher(), place.loggers) if fabric.is_global_zero else None
             loop = TrainingLoop(state, dataset, first or Watcher(), signals, interval, hardware.workers)
             # Only now, when everything that can be wrong with the request has been checked.
-            on_first_process(fabric, lambda: _open(store, until_done))
+            on_first_process(fabric, store.create)
+            on_first_process(fabric, lambda: until_done.enter_context(store.locked()))
             if first is not None:
                 _describe(store, dataset, first)
             until_done.enter_context(signals.recorded())
@@ -133,12 +134,6 @@ def _naming_files() -> Iterator[None]:
         if error.filename is None:  # of something else, such as a connection
             raise
         raise WorkFailed(f"{error.filename2 or error.filename} could not be read or written ({error.strerror})") from error
-
-
-def _open(store: StoredRun, until_done: contextlib.ExitStack) -> None:
-    if not store.created:
-        store.create()
-    until_done.enter_context(store.locked())
 
 
 def _describe(store: StoredRun, dataset: Dataset, watcher: Watcher) -> None:

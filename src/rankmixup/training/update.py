@@ -18,7 +18,9 @@ def update(
     """
     optimiser.zero_grad()
     terms: dict[str, Tensor] = {}
-    parts = _parts(batch, optimisation.accumulate)
+    count = min(optimisation.accumulate, len(batch.y))  # a last, small batch may have fewer samples than parts
+    columns = ([None] * count if column is None else column.tensor_split(count) for column in (batch.x, batch.y, batch.index))
+    parts = [Batch(*part) for part in zip(*columns, strict=True)]
     for done, part in enumerate(parts, start=1):
         with fabric.no_backward_sync(step, enabled=done < len(parts)):
             output = step(part.x, part.y, part.index)
@@ -37,10 +39,3 @@ def update(
         lr = optimiser.param_groups[0]["lr"]
         raise WorkFailed(f"lr and weight_decay must be numbers of float32, got {lr:g} and {optimisation.weight_decay:g}") from error
     return terms
-
-
-def _parts(batch: Batch, count: int) -> list[Batch]:
-    """The batch in `count` parts; a last, small batch may have fewer."""
-    count = min(count, len(batch.y))
-    indices = [None] * count if batch.index is None else batch.index.tensor_split(count)
-    return [Batch(*part) for part in zip(batch.x.tensor_split(count), batch.y.tensor_split(count), indices, strict=True)]

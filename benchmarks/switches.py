@@ -12,7 +12,7 @@ from rankmixup.hardware import Hardware
 from rankmixup.methods import CrossEntropy, Method, RankMixupMNDCG
 from rankmixup.mixers import Mixup
 from rankmixup.training.fabric import build_fabric, set_up
-from rankmixup.training.update import update
+from rankmixup.training.optimisation import update
 from rankmixup.types import Batch
 
 N, K, SIZE = 128, 10, 32

@@ -21,8 +21,8 @@ from rankmixup.methods import CRL, CrossEntropy, Method, objective
 from rankmixup.runs import StoredRun
 from rankmixup.testing import two_processes
 from rankmixup.training.fabric import set_up, sharding
+from rankmixup.training.optimisation import update
 from rankmixup.training.resume import load_training_state, training_state
-from rankmixup.training.update import update
 
 pytestmark = pytest.mark.dist
 

@@ -21,7 +21,7 @@ from rankmixup.data import Digits
 from rankmixup.errors import InvalidInput, WorkFailed
 from rankmixup.runs import StoredRun
 from rankmixup.training.checkpoint import Checkpoints
-from rankmixup.training.update import update
+from rankmixup.training.optimisation import update
 from studies.faults import killed
 from tests.oracles import unchecked
 from tests.training.runs import At, crash, same, short

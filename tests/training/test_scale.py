@@ -15,8 +15,8 @@ from rankmixup.errors import InvalidInput
 from rankmixup.hardware import Hardware
 from rankmixup.methods import Method, objective
 from rankmixup.training.fabric import build_fabric, set_up
+from rankmixup.training.optimisation import update
 from rankmixup.training.resume import load_training_state, training_state
-from rankmixup.training.update import update
 from rankmixup.types import Batch
 
 OPTIMISATION = rm.Optimisation(batch_size=12, clip=0.0)

@@ -51,6 +51,4 @@ class Optimisation(Configured):
         require(0 <= self.momentum < 1, f"momentum must lie in [0, 1), got {self.momentum}")
         for name in ("decay", "weight_decay", "clip", "warmup", "warmup_lr", "final_lr"):
             require(getattr(self, name) >= 0, f"{name} must be at least 0, got {getattr(self, name)}")
-        require(
-            all(isinstance(epoch, int) and epoch >= 1 for epoch in self.milestones), f"milestones must be epochs, got {self.milestones}"
-        )
+        require(all(epoch >= 1 for epoch in self.milestones), f"milestones must be epochs, got {self.milestones}")

@@ -14,13 +14,12 @@ from rankmixup.evaluation import all_metrics
 from rankmixup.runs import improves
 from rankmixup.training.checkpoint import CheckpointInterval
 from rankmixup.training.diagnostics import ranking_diagnostics
-from rankmixup.training.optimisation import learning_rate
+from rankmixup.training.optimisation import learning_rate, update
 from rankmixup.training.predict import Predictor
 from rankmixup.training.processes import gather, maximum
 from rankmixup.training.progress import Watcher
 from rankmixup.training.resume import KEPT, TrainingState, model_state, save_checkpoint
 from rankmixup.training.signals import Signals, interrupted
-from rankmixup.training.update import update
 from rankmixup.types import Batch
 
 _STEPS_BETWEEN_CHECKS = 10
@@ -108,8 +107,9 @@ class TrainingLoop:
         val = all_metrics(logits, dataset.val.y)
         ranking = ranking_diagnostics(self.predictor, dataset.val, logits, run.method, run.seed)
         lr = state.optimiser.param_groups[0]["lr"]
-        state.end_epoch()
-        self._checked = 0
+        state.epoch, state.steps_done, self._checked = state.epoch + 1, 0, 0
+        state.terms.clear()
+        state.count_time()
         if improves(val, state.best.get("val"), run.selection):
             weights = {name: value.clone() for name, value in model_state(state.model).items()}
             state.best = {"epoch": state.epoch, "val": val, "model": weights}

@@ -57,12 +57,6 @@ class TrainingState:
         """States of torch's global generators to go on with, within an epoch."""
         self.began = self.saved = time.monotonic()
 
-    def end_epoch(self) -> None:
-        """Count an epoch, and forget its steps."""
-        self.epoch, self.steps_done = self.epoch + 1, 0
-        self.terms.clear()
-        self.count_time()
-
     def count_time(self) -> None:
         """Add the time since this was last called, or the epoch began, to the seconds of training."""
         now = time.monotonic()

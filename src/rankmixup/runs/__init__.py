@@ -3,21 +3,7 @@
 from rankmixup.runs.optimisation import Optimisation
 from rankmixup.runs.recipes import RECIPES, Constant, Recipe, recipe_for, with_field
 from rankmixup.runs.records import RunResult
-from rankmixup.runs.run import Run, build_network, improves, sources
-from rankmixup.runs.store import StoredRun, describe_environment
+from rankmixup.runs.run import Run, sources
+from rankmixup.runs.store import StoredRun
 
-__all__ = [
-    "RECIPES",
-    "Constant",
-    "Optimisation",
-    "Recipe",
-    "Run",
-    "RunResult",
-    "StoredRun",
-    "build_network",
-    "describe_environment",
-    "improves",
-    "recipe_for",
-    "sources",
-    "with_field",
-]
+__all__ = ["RECIPES", "Constant", "Optimisation", "Recipe", "Run", "RunResult", "StoredRun", "recipe_for", "sources", "with_field"]

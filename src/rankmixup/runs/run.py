@@ -107,8 +107,7 @@ def sources(run: Run, given: Collection[str] = ()) -> dict[str, str]:
     "default" where it is its class's default, and "given" again for what none of them explains.
     """
     recipe = recipe_for(run.data)
-    constants = {f"optimisation.{name}": constant for name, constant in recipe.optimisation.items()}
-    constants |= {f"method.{name}": constant for name, constant in recipe.methods.get(run.method.name, {}).items()}
+    constants = flatten({"optimisation": recipe.optimisation, "method": recipe.methods.get(run.method.name, {})})
     defaults = _defaults(run)
 
     def source(path: str, value: Any) -> str:

@@ -150,11 +150,9 @@ def load_checkpoint(path: Path, run: str) -> dict[str, Any]:
     if not isinstance(state, dict):
         raise WorkFailed(f"checkpoint {path} is not one of ours: it holds a {type(state).__name__}")
     schema, owner = state.get("schema", 1), state.get("run")
-    require(
-        isinstance(schema, int) and schema == SCHEMA,
-        f"checkpoint {path} must have the format {SCHEMA} that this version reads, it has format {shown(schema)}; "
-        "finish the run with the version that began it, or train it again in another folder (--runs)",
-    )
+    rule = f"checkpoint {path} must have the format {SCHEMA} that this version reads, it has format {shown(schema)}"
+    advice = "finish the run with the version that began it, or train it again in another folder (--runs)"
+    require(isinstance(schema, int) and schema == SCHEMA, f"{rule}; {advice}")
     require(isinstance(owner, str) and owner == run, f"checkpoint {path} must be of run {run}, it is of run {shown(owner)}")
     return state
 

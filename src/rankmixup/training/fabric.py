@@ -1,6 +1,7 @@
 """Devices, processes and precision. What a device cannot do is refused, never switched to something else."""
 
 import os
+from typing import Any
 
 import torch
 from lightning_fabric import Fabric
@@ -40,23 +41,15 @@ def build_fabric(hardware: Hardware, optimisation: Optimisation) -> Fabric:
     if hardware.strategy == "fsdp":
         require(kind == "cuda", f"strategy 'fsdp' must run on CUDA devices, got {kind!r}")
         require(precision != "16-mixed", "strategy 'fsdp' must go with a precision such as 'bf16-mixed', got '16-mixed'")
-    several = processes > 1 or hardware.strategy == "ddp"
+    strategy = sharding(processes) if hardware.strategy == "fsdp" else "ddp" if processes > 1 or hardware.strategy == "ddp" else "auto"
+    mixed: Any = precision if precision.endswith("mixed") else "32-true"
     try:
-        fabric = Fabric(
-            accelerator=kind,
-            devices=devices,
-            num_nodes=nodes,
-            strategy=sharding(processes) if hardware.strategy == "fsdp" else "ddp" if several else "auto",
-            precision=precision if precision.endswith("mixed") else "32-true",  # type: ignore[arg-type]
-        )
+        fabric = Fabric(accelerator=kind, devices=devices, num_nodes=nodes, strategy=strategy, precision=mixed)
     except (RuntimeError, ValueError) as error:  # lightning-fabric's own are of both kinds, some of several lines
         reason = " ".join(str(error).split())
         raise InvalidInput(f"accelerator {kind!r} with {devices} devices must exist on this machine ({reason})") from error
-    require(
-        optimisation.batch_size >= processes * optimisation.accumulate,
-        f"batch_size must leave a sample for each of {processes} processes in each of {optimisation.accumulate} parts, "
-        f"got {optimisation.batch_size}",
-    )
+    rule = f"batch_size must leave a sample for each of {processes} processes in each of {optimisation.accumulate} parts"
+    require(optimisation.batch_size >= processes * optimisation.accumulate, f"{rule}, got {optimisation.batch_size}")
     return fabric
 
 
@@ -100,10 +93,8 @@ def _processes(hardware: Hardware) -> tuple[int, int]:
     else:
         devices, nodes = hardware.devices or 1, hardware.nodes or 1
         absent = [name for name in _MEETING if name not in os.environ]
-        require(
-            nodes == 1 or not absent,
-            f"several nodes must be started by torchrun or SLURM, or know each other by {', '.join(_MEETING)}, got no {', '.join(absent)}",
-        )
+        rule = f"several nodes must be started by torchrun or SLURM, or know each other by {', '.join(_MEETING)}"
+        require(nodes == 1 or not absent, f"{rule}, got no {', '.join(absent)}")
         return devices, nodes
     for name, asked, started in (("devices", hardware.devices, devices), ("nodes", hardware.nodes, nodes)):
         require(asked in (None, started), f"{name} must be what {launcher} has started, {started}, or left out, got {asked}")

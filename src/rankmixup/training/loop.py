@@ -11,7 +11,7 @@ from rankmixup.data import Dataset, steps_per_epoch, training_batches
 from rankmixup.data.batches import epoch_size
 from rankmixup.errors import WorkFailed
 from rankmixup.evaluation import all_metrics
-from rankmixup.runs import improves
+from rankmixup.runs.run import improves
 from rankmixup.training.checkpoint import CheckpointInterval
 from rankmixup.training.diagnostics import ranking_diagnostics
 from rankmixup.training.optimisation import learning_rate, update

@@ -12,7 +12,8 @@ from rankmixup.data.overlap import shared_classes
 from rankmixup.errors import InvalidInput, require
 from rankmixup.evaluation import Scores
 from rankmixup.hardware import Hardware
-from rankmixup.runs import StoredRun, build_network
+from rankmixup.runs import StoredRun
+from rankmixup.runs.run import build_network
 from rankmixup.training.checkpoint import load_best
 from rankmixup.training.predict import Predictor
 

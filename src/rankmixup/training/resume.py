@@ -16,7 +16,8 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions
 from rankmixup import methods, random
 from rankmixup.data import Dataset
 from rankmixup.errors import WorkFailed
-from rankmixup.runs import StoredRun, build_network
+from rankmixup.runs import StoredRun
+from rankmixup.runs.run import build_network
 from rankmixup.training.checkpoint import Checkpoints
 from rankmixup.training.fabric import set_up
 from rankmixup.training.processes import gather, on_first_process

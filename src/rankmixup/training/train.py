@@ -14,7 +14,8 @@ from rankmixup.data.overlap import check_held_out, overlap_sentence, shared_imag
 from rankmixup.errors import WorkFailed, require, shown
 from rankmixup.files import write_json
 from rankmixup.hardware import Accelerator, Hardware, Strategy
-from rankmixup.runs import Run, StoredRun, describe_environment
+from rankmixup.runs import Run, StoredRun
+from rankmixup.runs.store import describe_environment
 from rankmixup.training.checkpoint import CheckpointInterval
 from rankmixup.training.fabric import build_fabric
 from rankmixup.training.loggers import EpochLogger, check_loggers

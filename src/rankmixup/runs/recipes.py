@@ -39,8 +39,7 @@ class Recipe:
 
     def build_optimisation(self) -> Optimisation:
         """The optimisation that it describes."""
-        values: dict[str, Any] = {name: constant.value for name, constant in self.optimisation.items()}
-        return Optimisation(**values)
+        return Optimisation.with_fields({name: constant.value for name, constant in self.optimisation.items()})
 
     def build_method(self, key: str) -> Method:
         """The method of this name or alias with the constants of this recipe."""

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import time
+from typing import Any
 
 import torch
 
@@ -33,7 +34,7 @@ class TrainingLoop:
         self, state: TrainingState, dataset: Dataset, watcher: Watcher, signals: Signals, interval: CheckpointInterval, workers: int | None
     ):
         fabric, run = state.fabric, state.run
-        self.state, self.fabric, self.run, self.workers = state, fabric, run, workers
+        self.state, self.fabric, self.run = state, fabric, run
         self.watcher, self.signals, self.interval = watcher, signals, interval
         self.predictor = Predictor(fabric, state.model, dataset.view, workers)
         self.dataset = dataclasses.replace(dataset, train=dataset.train.to(fabric.device))
@@ -58,18 +59,8 @@ class TrainingLoop:
         state.objective.epoch = state.epoch
         state.step.train()
         self._checked = state.steps_done
-        batches = training_batches(
-            self.dataset,
-            run.optimisation.batch_size,
-            seed=run.seed,
-            epoch=state.epoch,
-            sampling=run.data.sampling,
-            rank=fabric.global_rank,
-            world_size=fabric.world_size,
-            device=fabric.device,
-            start=state.steps_done,
-            workers=self.workers,
-        )
+        order: dict[str, Any] = {"seed": run.seed, "epoch": state.epoch, "sampling": run.data.sampling, "start": state.steps_done}
+        batches = training_batches(self.dataset, run.optimisation.batch_size, **order, **self.predictor.share)
         # Dropout draws from torch's global generators. A process that has no state of them begins a stream of its own.
         names = (state.epoch, fabric.global_rank, *([state.steps_done] if state.steps_done else []))
         with random.global_seed(run.seed, "epoch", *names):

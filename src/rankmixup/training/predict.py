@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -52,10 +53,14 @@ class Predictor:
 
         return self._forward(mixes(), len(lam))
 
+    @property
+    def share(self) -> dict[str, Any]:
+        """Which samples this process takes, and how, as the functions of `rankmixup.data` that make batches call it."""
+        fabric = self.fabric
+        return {"rank": fabric.global_rank, "world_size": fabric.world_size, "device": fabric.device, "workers": self.workers}
+
     def _inputs(self, split: Split) -> Iterator[Tensor]:
-        """This process's share: every `world_size`-th sample."""
-        rank, world_size, device = self.fabric.global_rank, self.fabric.world_size, self.fabric.device
-        return evaluation_batches(split, self.view, rank=rank, world_size=world_size, device=device, workers=self.workers)
+        return evaluation_batches(split, self.view, **self.share)
 
     @torch.no_grad()
     def _forward(self, batches: Iterable[Tensor], size: int) -> Float[Tensor, "N K"]:

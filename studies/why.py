@@ -15,7 +15,7 @@ from rich.console import Console
 
 from rankmixup.cli.work import raise_failures
 from rankmixup.evaluation import over_seeds
-from rankmixup.experiments import Task, Workplace, carry_out
+from rankmixup.experiments import Task, Workplace, run_tasks
 from rankmixup.files import write_atomic
 from rankmixup.hardware import Hardware
 from rankmixup.paper import EXPERIMENTS, find_scale
@@ -124,7 +124,7 @@ def main() -> None:
     options = parser.parse_args()
     runs = planned(options.data_root)
     tasks = [Task(run) for run in dict.fromkeys(run for each in runs.values() for run in each)]
-    events = carry_out(tasks, Workplace(options.runs, options.data_root, hardware=Hardware("cpu")))
+    events = run_tasks(tasks, Workplace(options.runs, options.data_root, hardware=Hardware("cpu")))
     raise_failures(follow(events, Console(stderr=True), options.runs, len(tasks)), len(tasks))
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(OUTPUT, page(runs, options.runs).encode())

@@ -163,7 +163,7 @@ def test_what_a_sweep_and_a_reproduction_are_trained_with(capsys, tmp_path, monk
         places.append((place, [task.run.optimisation.precision for task in tasks]))
         return iter(())
 
-    monkeypatch.setattr("rankmixup.experiments.carry_out", record)
+    monkeypatch.setattr("rankmixup.experiments.run_tasks", record)
     metrics = {split: {"nll": 1.0, "accuracy": 0.5, "ece": 0.1} for split in ("val", "test")}
     monkeypatch.setattr("rankmixup.runs.StoredRun.result", lambda stored: SimpleNamespace(metrics=metrics))
     flags = ["--compile", "--log", "tensorboard", "mlflow", "--runs", str(tmp_path), "--accelerator", "cpu"]
@@ -179,7 +179,7 @@ def test_what_a_sweep_and_a_reproduction_are_trained_with(capsys, tmp_path, monk
 
 
 def test_a_sweep_ranks_on_validation_and_tests_the_best_alone(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("rankmixup.experiments.carry_out", lambda tasks, place, **options: iter(()))
+    monkeypatch.setattr("rankmixup.experiments.run_tasks", lambda tasks, place, **options: iter(()))
     values = {1.0: 0.3, 2.0: 0.1, 3.0: 0.2}
 
     def result(stored):

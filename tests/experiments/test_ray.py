@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from rankmixup.errors import InvalidInput
-from rankmixup.experiments import Task, Workplace, carry_out
+from rankmixup.experiments import Task, Workplace, run_tasks
 from tests.experiments.test_runner import kill_and_repeat, logged_epochs, place, saved_lines, short, wait_for_epochs
 
 
 def test_without_ray_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InvalidInput, match=r"--on ray needs Ray: pip install 'rankmixup\[ray\]'"):
-        list(carry_out([Task(short())], Workplace(tmp_path), on="ray"))
+        list(run_tasks([Task(short())], Workplace(tmp_path), on="ray"))
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_runs_on_a_cluster_survive_one_another_and_the_loss_of_a_worker(tmp_path
     long, diverging = Task(short(epochs=150)), Task(short(lr=1e30, clip=0.0))
     tasks = [long, diverging, Task(short()), Task(short(seed=1))]
     killed, ends = False, []
-    for event in carry_out(tasks, place(tmp_path), on="ray"):
+    for event in run_tasks(tasks, place(tmp_path), on="ray"):
         if event.kind in ("finished", "failed"):
             ends.append(event)
         if not killed:

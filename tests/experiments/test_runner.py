@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from rankmixup.experiments import Task, Workplace, carry_out
+from rankmixup.experiments import Task, Workplace, run_tasks
 from rankmixup.experiments.estimate import cost_of
-from rankmixup.experiments.runner import Event, attempt
-from rankmixup.experiments.workers import LOSSES, visible_gpus
+from rankmixup.experiments.runner import LOSSES, Event, attempt
+from rankmixup.experiments.workers import visible_gpus
 from rankmixup.hardware import Hardware
 from rankmixup.methods import CrossEntropy, LabelSmoothing
 from rankmixup.runs import Optimisation, Run, StoredRun
@@ -55,7 +55,7 @@ def test_one_process_at_a_time(tmp_path, monkeypatch):
     place, stored = Workplace(tmp_path, hardware=Hardware("cpu")), StoredRun.locate(tmp_path, run)
     stored.create()
     with stored.locked():
-        assert attempt(Task(run), place).kind == "busy"
+        assert attempt(Task(run), place).kind == "waiting"
         assert attempt(Task(other), place).kind == "finished"
     assert not stored.finished
     assert attempt(Task(run), place).kind == "finished"
@@ -65,7 +65,7 @@ def test_what_is_done_needs_no_worker(tmp_path, monkeypatch):
     task = Task(short())
     attempt(task, Workplace(tmp_path, hardware=Hardware("cpu")))
     monkeypatch.setattr("rankmixup.experiments.workers.on_workers", None)
-    assert [(event.kind, event.task) for event in carry_out([task], Workplace(tmp_path))] == [("finished", task)]
+    assert [(event.kind, event.task) for event in run_tasks([task], Workplace(tmp_path))] == [("finished", task)]
 
 
 def test_gpus_are_those_that_are_allowed(monkeypatch):
@@ -80,7 +80,7 @@ def test_gpus_are_those_that_are_allowed(monkeypatch):
 def test_a_failed_run_does_not_stop_the_rest(tmp_path):
     diverging = short(lr=1e30, clip=0.0)
     tasks = [Task(diverging), Task(short()), Task(short(method=LabelSmoothing()))]
-    events = list(carry_out(tasks, Workplace(tmp_path, hardware=Hardware("cpu")), workers=2))
+    events = list(run_tasks(tasks, Workplace(tmp_path, hardware=Hardware("cpu")), workers=2))
     ends = {event.task: event for event in events if event.kind in ("finished", "failed")}
     assert len(ends) == len([event for event in events if event.kind in ("finished", "failed")]) == 3
     assert "must stay finite" in ends[tasks[0]].reason
@@ -92,7 +92,7 @@ def test_a_failed_run_does_not_stop_the_rest(tmp_path):
 def test_a_run_whose_worker_is_killed_is_finished_by_another(tmp_path):
     tasks = [Task(short(seed=seed, epochs=100)) for seed in range(2)]
     losses, before = 0, []
-    for event in carry_out(tasks, place(tmp_path), workers=1):
+    for event in run_tasks(tasks, place(tmp_path), workers=1):
         if event.kind == "started" and losses == 0:
             wait_for_epochs(tmp_path, event.task.run)
             os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
@@ -108,7 +108,7 @@ def test_a_run_whose_worker_is_killed_is_finished_by_another(tmp_path):
 def test_a_run_that_kills_its_workers_is_given_up(tmp_path):
     tasks = [Task(short(epochs=10_000)), Task(short())]
     ends = {}
-    for event in carry_out(tasks, Workplace(tmp_path, hardware=Hardware("cpu")), workers=1):
+    for event in run_tasks(tasks, Workplace(tmp_path, hardware=Hardware("cpu")), workers=1):
         if event.kind == "started" and event.task == tasks[0]:
             multiprocessing.active_children()[0].kill()
         if event.kind in ("finished", "failed"):
@@ -120,11 +120,11 @@ def test_a_run_that_kills_its_workers_is_given_up(tmp_path):
 SCRIPT = """
 import sys
 from pathlib import Path
-from rankmixup.experiments import Task, carry_out
+from rankmixup.experiments import Task, run_tasks
 from tests.experiments.test_runner import place, short
 if __name__ == "__main__":
     tasks = [Task(short(seed=seed, epochs=100)) for seed in range(4)]
-    for event in carry_out(tasks, place(Path(sys.argv[1])), on=sys.argv[2], workers=2):
+    for event in run_tasks(tasks, place(Path(sys.argv[1])), on=sys.argv[2], workers=2):
         print(event.kind, event.task.run.id, flush=True)
 """
 
@@ -198,7 +198,7 @@ def test_a_damaged_run_fails_and_the_others_go_on(name, tmp_path, monkeypatch):
         "rankmixup.experiments.workers.on_workers", lambda tasks, place, number: (Event("finished", task) for task in tasks)
     )
     with unchecked():
-        failed, *finished = carry_out([damaged, done, missing], place(tmp_path))
+        failed, *finished = run_tasks([damaged, done, missing], place(tmp_path))
     assert (failed.kind, failed.task) == ("failed", damaged)
     assert name in failed.reason
     assert [(event.kind, event.task) for event in finished] == [("finished", done), ("finished", missing)]

@@ -37,7 +37,7 @@ def run(options: Demo) -> None:
     from rich.console import Group
 
     from rankmixup.cli.work import raise_failures
-    from rankmixup.experiments import DEMO_METHODS, Task, Workplace, carry_out, demo_runs
+    from rankmixup.experiments import DEMO_METHODS, Task, Workplace, run_tasks, demo_runs
     from rankmixup.reports.demo import READING, demo_evaluations, demo_figures, demo_table
     from rankmixup.reports.files import write_page
     from rankmixup.reports.live import follow
@@ -47,7 +47,7 @@ def run(options: Demo) -> None:
     todo = [run for runs in planned.values() for run in runs]
     log = console(stderr=True)
     log.print(f"Training {len(todo)} small networks; this takes two to three minutes on two cores ...")
-    events = carry_out([Task(run) for run in todo], Workplace(options.runs, hardware=Hardware("cpu")), workers=options.workers)
+    events = run_tasks([Task(run) for run in todo], Workplace(options.runs, hardware=Hardware("cpu")), workers=options.workers)
     raise_failures(follow(events, log, options.runs, len(todo)), len(todo))
     results = {DEMO_METHODS[key]: [StoredRun.locate(options.runs, run) for run in runs] for key, runs in planned.items()}
     figures = [str(path) for path in demo_figures(results, options.output)]

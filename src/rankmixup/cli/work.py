@@ -68,11 +68,11 @@ class WorkOptions(Training):
 
     def train_tasks(self, tasks: "Sequence[Task]", grids: "Sequence[Grid]" = ()) -> "list[Event]":
         """Train the runs that are missing and show the progress; returns the failures."""
-        from rankmixup.experiments import carry_out
+        from rankmixup.experiments import run_tasks
         from rankmixup.reports.live import follow
 
         place = self.workplace(Hardware(self.accelerator, compile=self.compile))
-        events = carry_out(tasks, place, on=self.on, workers=self.workers or None, address=self.address or None)
+        events = run_tasks(tasks, place, on=self.on, workers=self.workers or None, address=self.address or None)
         return follow(events, console(stderr=True), self.runs, len(tasks), grids)
 
 

@@ -2,7 +2,7 @@
 
 from rankmixup.experiments.demo import DEMO_METHODS, demo_runs
 from rankmixup.experiments.grid import Cell, Grid, Task, tasks_for
-from rankmixup.experiments.runner import Event, carry_out
+from rankmixup.experiments.runner import Event, run_tasks
 from rankmixup.training import Workplace
 
-__all__ = ["DEMO_METHODS", "Cell", "Event", "Grid", "Task", "Workplace", "carry_out", "demo_runs", "tasks_for"]
+__all__ = ["DEMO_METHODS", "Cell", "Event", "Grid", "Task", "Workplace", "demo_runs", "run_tasks", "tasks_for"]

@@ -8,12 +8,7 @@ ranking loss repairs it. It is a demonstration of what each does to confidence, 
 
 from rankmixup.runs import Run
 
-DEMO_METHODS = {
-    "ce": "cross-entropy",
-    "mixup": "Mixup",
-    "rankmixup-mrl": "RankMixup MRL",
-    "rankmixup-mndcg": "RankMixup M-NDCG",
-}
+DEMO_METHODS = {"ce": "cross-entropy", "mixup": "Mixup", "rankmixup-mrl": "RankMixup MRL", "rankmixup-mndcg": "RankMixup M-NDCG"}
 """Registry key to the name in tables and figures."""
 
 

@@ -31,7 +31,7 @@ _SIZES = {
 _RATES = {"core": 4e10, "gpu": 1.5e13}
 """Floating-point operations in a second: what small convolutions reach on one core, and a tenth of an A100's TF32 peak."""
 _STARTUP = 4.0
-"""Seconds, besides."""
+"""Seconds that each run takes besides training."""
 
 
 @dataclass(frozen=True)
@@ -53,38 +53,36 @@ class Cost:
     @property
     def assumptions(self) -> str:
         """What the time follows from."""
-        rate = f"{_RATES[self.device] / 1e9:,.0f} billion operations a second"
         where = "on one core" if self.device == "core" else "sustained, a tenth of the TF32 peak of an A100"
-        parts = [
-            f"three times the forward operations for each sample that a method forwards, at {rate} {where}",
-            f"{_STARTUP:g} s for each run to read its data and to evaluate what it stored",
-        ]
-        if self.measured:
-            parts.append(f"scaled to the time that {self.measured} finished runs took, where they have the same data and network")
-        if self.unknown:
-            parts.append(f"nothing for {self.unknown} runs of data whose size is not known before it is read")
-        if self.damaged:
-            parts.append(f"{self.damaged} runs that cannot be read (see 'rankmixup runs') are to be trained again")
-        return "; ".join(parts)
+        rate = f"{_RATES[self.device] / 1e9:,.0f} billion operations a second {where}"
+        parts = {
+            f"three times the forward operations for each sample that a method forwards, at {rate}": True,
+            f"{_STARTUP:g} s for each run to read its data and to evaluate what it stored": True,
+            f"scaled to the time that {self.measured} finished runs took, where they have the same data and network": self.measured,
+            f"nothing for {self.unknown} runs of data whose size is not known before it is read": self.unknown,
+            f"{self.damaged} runs that cannot be read (see 'rankmixup runs') are to be trained again": self.damaged,
+        }
+        return "; ".join(part for part, applies in parts.items() if applies)
 
 
 def cost_of(tasks: Sequence[Task], runs: Path, device: Device) -> Cost:
-    """What is not done of `tasks`; runs of the same data and network that are done here tell how fast this machine is."""
+    """The cost of the tasks that are not done; finished runs of the same data and network tell how fast this machine is."""
     left, took = [], defaultdict(list)
     unknown = done = damaged = 0
     for task in tasks:
-        finished, guess = False, _seconds(task.run, device)
+        finished, work = False, training_work(task.run)
+        kind = f"{task.run.data.content_hash()} {task.run.model}"
         try:
             finished = task.done(runs)
         except InvalidInput:
             damaged += 1
         done += finished
-        if guess is None:
+        if work is None:
             unknown += not finished
         elif finished:
-            took[_kind(task.run)].append((StoredRun.locate(runs, task.run).result().seconds, guess))
+            took[kind].append((StoredRun.locate(runs, task.run).result().seconds, work / _RATES[device] + _STARTUP))
         else:
-            left.append((_kind(task.run), guess))
+            left.append((kind, work / _RATES[device] + _STARTUP))
     paces = {kind: sum(real for real, _ in pairs) / sum(guess for _, guess in pairs) for kind, pairs in took.items()}
     seconds = sum(guess * paces.get(kind, 1.0) for kind, guess in left)
     return Cost(len(tasks), done, seconds, device, unknown, sum(map(len, took.values())), damaged)
@@ -94,32 +92,22 @@ def training_work(run: Run) -> float | None:
     """Floating-point operations of a whole run, where a backward pass costs two forward ones; None for data of unknown size."""
     if run.data.name not in _SIZES:
         return None
-    channels, classes, *_ = _SIZES[run.data.name]
-    train, val, test = _split_sizes(run.data)
+    channels, classes, train, val, test = _SIZES[run.data.name]
+    train, val = _split_sizes(run.data, classes, train, val)
     epochs, forward = run.optimisation.epochs, _forward_work(run.model, run.data.image_size, channels, classes)
     # Every epoch also forwards mixes of validation samples, and the end mixes of test samples.
     looked_at = epochs * (val + 3 * min(val, 1000)) + val + 2 * test
     return forward * (3 * epochs * train * run.method.forwarded + looked_at)
 
 
-def _seconds(run: Run, device: Device) -> float | None:
-    work = training_work(run)
-    return None if work is None else work / _RATES[device] + _STARTUP
-
-
-def _kind(run: Run) -> str:
-    return f"{run.data.content_hash()} {run.model}"
-
-
-def _split_sizes(data: DataSource) -> tuple[int, int, int]:
-    _, classes, train, val, test = _SIZES[data.name]
+def _split_sizes(data: DataSource, classes: int, train: int, val: int) -> tuple[int, int]:
     train, val = getattr(data, "train_size", 0) or train, getattr(data, "val_size", 0) or val
     if data.imbalance > 1 and data.name == "digits":
         train = sum(long_tail_counts(train // classes, classes, data.imbalance))
     elif data.imbalance > 1:  # validation samples come out of what is cut
         cut = sum(long_tail_counts((train + val) // classes, classes, data.imbalance))
         train, val = cut - cut // 10, cut // 10
-    return train, val, test
+    return train, val
 
 
 @functools.cache

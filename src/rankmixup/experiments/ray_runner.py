@@ -1,4 +1,4 @@
-"""The same on a Ray cluster: each run is a task of it."""
+"""Trains runs on a Ray cluster, each as one of its tasks."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -6,15 +6,12 @@ from typing import Any
 
 from rankmixup.errors import InvalidInput, WorkFailed
 from rankmixup.experiments.grid import Task
-from rankmixup.experiments.runner import Event, attempt
+from rankmixup.experiments.runner import LOSSES, Event, attempt
 from rankmixup.training import Workplace
-
-LOSSES = 3
-"""Workers or machines that may be lost over one task."""
 
 
 def on_ray(tasks: Sequence[Task], place: Workplace, address: str | None) -> Iterator[Event]:
-    """Carry out tasks on the cluster at `address`, or on one that is started on this machine and ended with this process.
+    """Run tasks on the cluster at `address`, or on one that is started on this machine and stopped at the end.
 
     Each run has a core and, where the cluster has any, a GPU. `place` must mean the same on every machine.
     """
@@ -39,21 +36,18 @@ def on_ray(tasks: Sequence[Task], place: Workplace, address: str | None) -> Iter
             (ready,), _ = ray.wait(list(running), num_returns=1)
             task = running.pop(ready)
             try:
-                outcome = ray.get(ready)
+                event = ray.get(ready)
             except ray.exceptions.RayError as error:
-                yield Event("failed", task, f"it was lost {LOSSES} times ({' '.join(str(error).split())[:200]})")
-                continue
-            if outcome.kind == "busy":
+                event = Event("failed", task, f"it was lost {LOSSES} times ({' '.join(str(error).split())[:200]})")
+            if event.kind == "waiting":
                 running[remote.remote(task, place)] = task
-                yield Event("waiting", task)
-            else:
-                yield Event(outcome.kind, task, outcome.reason)
+            yield event
     finally:
         if started:
             ray.shutdown()
 
 
-def _attempt(task: Task, place: Workplace) -> Any:
+def _attempt(task: Task, place: Workplace) -> Event:
     import torch
 
     if place.hardware.accelerator == "cpu":

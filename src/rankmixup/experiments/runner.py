@@ -1,10 +1,9 @@
-"""Many runs: each trained once, by whoever gets to it first, whatever happens to the others."""
+"""Trains many runs, each once; a run that fails does not stop the others."""
 
 import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from rankmixup.data import parse_source
@@ -16,17 +15,9 @@ from rankmixup.training import Workplace, train_at
 from rankmixup.training.ood import predict_unknown
 
 _PATIENCE = 1.0
-"""Seconds for which a worker rests that was given a run that another process is at."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one attempt at a task."""
-
-    kind: Literal["finished", "busy", "failed"]
-    """busy: another process is training this very run."""
-    reason: str = ""
-    """Why it failed."""
+"""Seconds that a worker waits after it was given a run that another process is training."""
+LOSSES = 3
+"""Workers that may die during one task before it fails: one that needs too much memory would go on killing them."""
 
 
 @dataclass(frozen=True)
@@ -34,32 +25,34 @@ class Event:
     """Something that happened to a task."""
 
     kind: Literal["started", "finished", "failed", "lost", "waiting"]
-    """lost: the worker died, and the task is given to another; waiting: some other command is at it."""
+    """lost: the worker died, and the task is given to another; waiting: another process is training this run."""
     task: Task
     reason: str = ""
 
 
-def attempt(task: Task, place: Workplace) -> Outcome:
-    """Train a run or finish it, and show it its unknown samples, unless another process is at it."""
+def attempt(task: Task, place: Workplace) -> Event:
+    """Train or resume a run and predict its unknown samples; "waiting" if another process is training it."""
     try:
         stored = StoredRun.locate(place.runs, task.run)
-        if stored.state == "running":  # asked before its data is read for nothing
+        if stored.state == "running":  # checked before its data is read
             raise RunBusy("another process trains it")
         train_at(place, task.run)
-        where = {"data_root": place.data_root, "download": place.download, "hardware": place.hardware}
+        root, download, hardware = resolve_root(place.data_root), place.download, place.hardware
         for unknown in task.unknown:
-            predict_unknown(stored, parse_source(_below(place.data_root, unknown)), unknown_set_name(unknown), **where)  # type: ignore[arg-type]
+            kind, colon, path = unknown.partition(":")
+            source = parse_source(f"{kind}:{root / path}" if colon else kind)
+            predict_unknown(stored, source, unknown_set_name(unknown), data_root=root, download=download, hardware=hardware)
     except RunBusy:
         time.sleep(_PATIENCE)
-        return Outcome("busy")
+        return Event("waiting", task)
     except RankMixupError as error:
-        return Outcome("failed", str(error))
+        return Event("failed", task, str(error))
     except Exception as error:  # whatever is wrong with this run, the others go on
-        return Outcome("failed", f"{type(error).__name__}: {error}")
-    return Outcome("finished")
+        return Event("failed", task, f"{type(error).__name__}: {error}")
+    return Event("finished", task)
 
 
-def carry_out(
+def run_tasks(
     tasks: Sequence[Task],
     place: Workplace,
     *,
@@ -67,12 +60,12 @@ def carry_out(
     workers: int | None = None,
     address: str | None = None,
 ) -> Iterator[Event]:
-    """Do what is not done, in about the order given, telling of each task as it goes; a failed one does not stop the rest.
+    """Train the runs that are missing, about in the given order, and yield what happens; a failed task does not stop the others.
 
-    Every task is reported finished or failed exactly once. Closing the iterator ends the work, which can be taken up again at any time.
-    `workers` processes, by default one for each GPU or else each core, do it on this machine; `address` is that of a Ray cluster.
+    Every task is reported finished or failed exactly once. Closing the iterator stops the work, which can be resumed at any time.
+    `workers` is the number of processes on this machine, by default one for each GPU or else each core; `address` is that of a Ray cluster.
     """
-    # For processes that were started elsewhere.
+    # Absolute paths, for processes that were started elsewhere.
     place = dataclasses.replace(place, runs=place.runs.absolute(), data_root=resolve_root(place.data_root).absolute())
     missing = []
     for task in dict.fromkeys(tasks):
@@ -81,7 +74,7 @@ def carry_out(
                 yield Event("finished", task)
             else:
                 missing.append(task)
-        except InvalidInput as error:  # a damaged run is for a person to look at, and the others go on
+        except InvalidInput as error:  # a person must look at a damaged run; the others go on
             yield Event("failed", task, str(error))
     if not missing:
         return
@@ -93,9 +86,3 @@ def carry_out(
         from rankmixup.experiments.workers import on_workers
 
         yield from on_workers(missing, place, workers)
-
-
-def _below(root: Path | None, source: str) -> str:
-    """The data set with its path, if it has one, below the data root."""
-    kind, colon, path = source.partition(":")
-    return f"{kind}:{resolve_root(root) / path}" if colon else kind

@@ -27,8 +27,12 @@ class Ranking:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
-        ranked = [{"setting": name, "runs": self.runs[name], "val": _plain(means)} for name, means in self.val.items()]
-        return {"ranked": ranked, "best": next(iter(self.val), None), "test": None if self.test is None else _plain(self.test)}
+
+        def plain(means: Means | None) -> dict[str, Any] | None:
+            return None if means is None else {key: estimate.interval_dict() for key, estimate in means.items()}
+
+        ranked = [{"setting": name, "runs": self.runs[name], "val": plain(means)} for name, means in self.val.items()]
+        return {"ranked": ranked, "best": next(iter(self.val), None), "test": plain(self.test)}
 
 
 def rank(planned: Mapping[str, Sequence[Run]], runs: Path, metric: str) -> Ranking:
@@ -45,7 +49,3 @@ def rank(planned: Mapping[str, Sequence[Run]], runs: Path, metric: str) -> Ranki
 def _means(seeds: Sequence[Mapping[str, float | None]]) -> Means:
     columns = {key: [value for each in seeds if (value := each.get(key)) is not None] for key in seeds[0]}
     return {key: over_seeds(values) for key, values in columns.items() if len(values) == len(seeds)}
-
-
-def _plain(means: Means) -> dict[str, Any]:
-    return {key: estimate.interval_dict() for key, estimate in means.items()}

@@ -1,4 +1,4 @@
-"""Processes of this machine that train runs, one each at a time, and can be lost without loss."""
+"""Trains runs on processes of this machine; a run whose process dies is resumed by another."""
 
 import contextlib
 import multiprocessing
@@ -12,11 +12,8 @@ import torch
 
 from rankmixup.errors import Interrupted
 from rankmixup.experiments.grid import Task
-from rankmixup.experiments.runner import Event, Outcome, attempt
+from rankmixup.experiments.runner import LOSSES, Event, attempt
 from rankmixup.training import Workplace
-
-LOSSES = 3
-"""Workers that may die over one task before it is given up: one that needs too much memory would go on killing them."""
 
 _GRACE = 30.0
 """Seconds in which a process may save its run."""
@@ -26,7 +23,7 @@ _context = multiprocessing.get_context("spawn")
 
 
 def on_workers(tasks: Sequence[Task], place: Workplace, number: int | None) -> Iterator[Event]:
-    """Carry out tasks on as many processes as there are GPUs, or else cores, or on `number` of them."""
+    """Run tasks on `number` processes, by default one for each GPU or else each core."""
     gpus = [] if place.hardware.accelerator in ("cpu", "mps") else visible_gpus()
     number = min(number or len(gpus) or os.cpu_count() or 1, len(tasks))
     todo, losses = deque(tasks), Counter[Task]()
@@ -35,31 +32,31 @@ def on_workers(tasks: Sequence[Task], place: Workplace, number: int | None) -> I
         while todo or any(worker.task for worker in workers):
             for worker in workers:
                 if todo and worker.task is None:
-                    worker.give(todo.popleft())
-                    yield Event("started", worker.given)
+                    worker.task = todo.popleft()
+                    with contextlib.suppress(BrokenPipeError):  # of a dead process, which `receive` reports as lost
+                        worker.connection.send(worker.task)
+                    yield Event("started", worker.task)
             ready = wait([worker.connection for worker in workers if worker.task])
             for slot, worker in enumerate(workers):
                 if worker.connection not in ready:
                     continue
-                task, outcome = worker.given, worker.take()
-                if outcome is None:
-                    losses[task] += 1
+                event = worker.receive()
+                if event.kind == "lost":
                     workers[slot] = _Worker(place, worker.gpu)
-                    if losses[task] < LOSSES:
-                        todo.appendleft(task)
-                        yield Event("lost", task)
+                    losses[event.task] += 1
+                    if losses[event.task] < LOSSES:
+                        todo.appendleft(event.task)
                     else:
-                        yield Event("failed", task, f"its process was killed {LOSSES} times, perhaps because it ran out of memory")
-                elif outcome.kind == "busy":
-                    todo.append(task)
-                    yield Event("waiting", task)
-                else:
-                    yield Event(outcome.kind, task, outcome.reason)
+                        reason = f"its process was killed {LOSSES} times, perhaps because it ran out of memory"
+                        event = Event("failed", event.task, reason)
+                elif event.kind == "waiting":
+                    todo.append(event.task)
+                yield event
     finally:
         for worker in workers:
-            worker.ask_to_end()
+            worker.process.terminate()  # it saves its run first
         for worker in workers:
-            worker.end()
+            worker.close()
 
 
 def visible_gpus() -> list[str]:
@@ -69,7 +66,7 @@ def visible_gpus() -> list[str]:
 
 
 class _Worker:
-    """A process, the task it has, and the line to it."""
+    """A process, its task and the connection to it."""
 
     def __init__(self, place: Workplace, gpu: str | None):
         self.gpu = gpu
@@ -79,30 +76,17 @@ class _Worker:
         self.process.start()
         theirs.close()  # so that its end is seen here
 
-    @property
-    def given(self) -> Task:
+    def receive(self) -> Event:
+        """What happened to its task; "lost" if the process died."""
         assert self.task is not None
-        return self.task
-
-    def give(self, task: Task) -> None:
-        self.task = task
-        with contextlib.suppress(BrokenPipeError):  # of a dead process, which `take` will find
-            self.connection.send(task)
-
-    def take(self) -> Outcome | None:
-        """What came of its task; None if the process died over it."""
-        self.task = None
+        task, self.task = self.task, None
         try:
             return self.connection.recv()
         except (EOFError, ConnectionResetError):
-            self.end()
-            return None
+            self.close()
+            return Event("lost", task)
 
-    def ask_to_end(self) -> None:
-        """Have it save what it is at."""
-        self.process.terminate()
-
-    def end(self) -> None:
+    def close(self) -> None:
         self.process.join(_GRACE)
         self.process.kill()
         self.process.join()
@@ -110,9 +94,9 @@ class _Worker:
 
 
 def _serve(connection: Connection, place: Workplace, gpu: str | None) -> None:
-    # Ctrl-C reaches all processes of a terminal's group; the first one decides, and asks this one to save its run.
+    # Ctrl-C reaches all processes of a terminal's group; the parent decides, and terminates this one, which saves its run.
     os.setpgrp()
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     # Networks small enough for a CPU are slower with two threads than with one, and much slower on a busy machine.
@@ -125,10 +109,10 @@ def _serve(connection: Connection, place: Workplace, gpu: str | None) -> None:
         try:
             connection.send(attempt(task, place))
         except Interrupted:
-            return  # saved; whoever asked for it knows, and the others see that this process is gone
+            return  # the run is saved, and the parent sees that this process is gone
 
 
-def _end_with_parent() -> None:
+def _exit_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

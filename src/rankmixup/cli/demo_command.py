@@ -37,7 +37,7 @@ def run(options: Demo) -> None:
     from rich.console import Group
 
     from rankmixup.cli.work import raise_failures
-    from rankmixup.experiments import DEMO_METHODS, Task, Workplace, run_tasks, demo_runs
+    from rankmixup.experiments import DEMO_METHODS, Task, Workplace, demo_runs, run_tasks
     from rankmixup.reports.demo import READING, demo_evaluations, demo_figures, demo_table
     from rankmixup.reports.files import write_page
     from rankmixup.reports.live import follow

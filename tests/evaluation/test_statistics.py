@@ -57,7 +57,8 @@ def test_the_interval_of_smooth_ece_is_near_that_of_ece_for_one_sided_errors(rng
     samples = read_samples(logits, target, num_bins=15, from_logits=True)
     (draws,) = bootstrap([samples], 400, rng)
     found = smooth_interval(samples, draws, noise_floor(torch.full((999,), 0.01, dtype=torch.float64), 1.0))
-    gap = samples.gap.mean().item()  # all in one direction, so that smoothing takes nothing off
-    error = samples.gap.std().item() / len(samples) ** 0.5
+    gaps = samples.confidence - samples.right.byte()
+    gap = gaps.mean().item()  # all in one direction, so that smoothing takes nothing off
+    error = gaps.std().item() / len(samples) ** 0.5
     assert found.value == pytest.approx(gap, rel=0.02)
     assert (found.low, found.high) == pytest.approx((gap - 1.96 * error, gap + 1.96 * error), abs=0.4 * error)

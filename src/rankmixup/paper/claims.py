@@ -35,8 +35,7 @@ class PrintedPair:
         return self.smaller_value < self.larger_value
 
     def __str__(self) -> str:
-        relation = "<" if self.holds else ">="
-        numbers = f"{self.smaller} {self.smaller_value} {relation} {self.larger} {self.larger_value}"
+        numbers = f"{self.smaller} {self.smaller_value} {'<' if self.holds else '>='} {self.larger} {self.larger_value}"
         return f"{self.table}, {self.column}, {self.metric}: {numbers}"
 
 
@@ -104,7 +103,9 @@ class Claim:
     def printed_pairs(self) -> Iterator[PrintedPair]:
         """Its pairs in every column of its tables; nothing where the paper prints no numbers."""
         for table in (source for source in self.sources if source in PUBLISHED_TABLES):
-            values = _values(table, self.metric)
+            cells = [cell for cell in published(table) if cell.metric == self.metric]
+            values = {(cell.row, cell.column): cell.value for cell in cells}
+            values |= {(cell.row + AFTER_TS, cell.column): cell.after_ts for cell in cells if cell.after_ts is not None}
             for column in dict.fromkeys(column for _, column in values if column.startswith(self.data)):
                 for smaller, larger in self.pairs:
                     yield PrintedPair(table, column, self.metric, smaller, values[smaller, column], larger, values[larger, column])
@@ -118,16 +119,6 @@ class Claim:
         """
         found = tuple(self.printed_pairs())
         return Count(tuple(each for each in found if each.holds), tuple(each for each in found if not each.holds))
-
-
-def _values(table: str, metric: str) -> dict[tuple[str, str], Decimal]:
-    values = {}
-    for cell in published(table):
-        if cell.metric == metric:
-            values[cell.row, cell.column] = cell.value
-            if cell.after_ts is not None:
-                values[cell.row + AFTER_TS, cell.column] = cell.after_ts
-    return values
 
 
 def _claim(number: int, entry: dict[str, Any]) -> Claim:

@@ -7,14 +7,15 @@ within a seed; seeds and columns are repetitions, but columns that share their r
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 from rankmixup.evaluation import holm
 from rankmixup.evaluation.significance import Direction, ordered_direction, paired_direction
 from rankmixup.experiments.grid import Cell
-from rankmixup.paper.claims import AFTER_TS, CLAIMS, Claim, Pair, Trend
+from rankmixup.paper.claims import AFTER_TS, CLAIMS, Pair, Trend
 from rankmixup.paper.experiment import Experiment
 from rankmixup.paper.measure import Measurements
 
@@ -56,39 +57,24 @@ def weigh_claims(experiments: Sequence[Experiment], cells: Cells, measurements: 
     asked = {experiment.key for experiment in experiments}
     claims = [claim for claim in CLAIMS if any(asked.intersection(part.experiments) for part in claim.tests)]
     findings = [tuple(Finding(str(part), _test(part, cells, measurements)) for part in claim.tests) for claim in claims]
-    p_for, p_against = ([p_value(each) for each in findings] for p_value in (_p_for, _p_against))
-    rows = zip(claims, findings, zip(p_for, _holm(p_for), strict=True), zip(p_against, _holm(p_against), strict=True), strict=True)
-    return tuple(_evidence(*row) for row in rows)
+    found = [[each.direction for each in parts if each.direction is not None] for parts in findings]
+    p_for = [max(each.p_for for each in some) if len(some) == len(parts) else None for some, parts in zip(found, findings, strict=True)]
+    p_against = [min(1.0, len(some) * min(each.p_against for each in some)) if some else None for some in found]
+    p_values = zip(p_for, _holm(p_for), p_against, _holm(p_against), strict=True)
+    return tuple(
+        Evidence(claim.number, claim.sentence, str(claim.count_published()), parts, *p, _outcome(some, p[1], p[3]))
+        for claim, parts, some, p in zip(claims, findings, found, p_values, strict=True)
+    )
 
 
-_PValues = tuple[float | None, float | None]
-"""As it is, and corrected by Holm."""
-
-
-def _evidence(claim: Claim, findings: tuple[Finding, ...], p_for: _PValues, p_against: _PValues) -> Evidence:
-    found = [each.direction for each in findings if each.direction is not None]
-    outcome: Outcome = "cannot tell"
+def _outcome(found: Sequence[Direction], p_holm: float | None, p_against_holm: float | None) -> Outcome:
     if not found:
-        outcome = "not run"
-    elif _small(p_for[1]) and _small(max(each.exact_for for each in found)):
-        outcome = "holds"
-    elif _small(p_against[1]) and _small(min(each.exact_against for each in found)):
-        outcome = "does not hold"
-    return Evidence(claim.number, claim.sentence, str(claim.count_published()), findings, *p_for, *p_against, outcome)
-
-
-def _small(p_value: float | None) -> bool:
-    return p_value is not None and p_value < _LEVEL
-
-
-def _p_for(findings: Sequence[Finding]) -> float | None:
-    found = [each.direction.p_for for each in findings if each.direction is not None]
-    return max(found) if len(found) == len(findings) else None
-
-
-def _p_against(findings: Sequence[Finding]) -> float | None:
-    found = [each.direction.p_against for each in findings if each.direction is not None]
-    return min(1.0, len(found) * min(found)) if found else None
+        return "not run"
+    if p_holm is not None and max(p_holm, *(each.exact_for for each in found)) < _LEVEL:
+        return "holds"
+    if p_against_holm is not None and max(p_against_holm, min(each.exact_against for each in found)) < _LEVEL:
+        return "does not hold"
+    return "cannot tell"
 
 
 def _holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -97,50 +83,32 @@ def _holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def _test(part: Pair | Trend, cells: Cells, measurements: Measurements) -> Direction | None:
+    columns = dict.fromkeys((experiment, column) for experiment in part.experiments for _, column in cells.get(experiment, {}))
+
+    def by_seed(experiment: str, column: str, rows: Sequence[str]) -> dict[int, list[float]]:
+        """The numbers of all rows, by each seed that has them all; those of the row "" are 0."""
+        found = {row: _values(cells[experiment], row, column, part.metric, measurements) for row in rows if row}
+        seeds = sorted(set.intersection(*map(set, found.values())))
+        return {seed: [found[row][seed] if row else 0.0 for row in rows] for seed in seeds}
+
     if isinstance(part, Pair):
-        differences = _differences(part, cells, measurements)
-        return paired_direction(differences) if differences else None
-    blocks = _blocks(part, cells, measurements)
+        differences: dict[tuple[str, int], list[float]] = defaultdict(list)
+        for experiment, column in columns:
+            network = "/".join(column.split("/")[:2])  # columns that differ only in their unknown samples have the same runs
+            if column.startswith(part.data):
+                for seed, (smaller, larger) in by_seed(experiment, column, (part.smaller, part.larger)).items():
+                    differences[network, seed].append(larger - smaller)
+        means = [sum(each) / len(each) for _, each in sorted(differences.items())]
+        return paired_direction(means) if means else None
+    blocks = []
+    for (experiment, column), line in product(columns, part.lines):
+        for values in by_seed(experiment, column, (*line, *part.less)).values():
+            less = values[len(line) :] or [0.0] * len(line)
+            blocks.append([value - subtracted for value, subtracted in zip(values[: len(line)], less, strict=True)])
     return ordered_direction(blocks, part.order) if blocks else None
 
 
-def _differences(pair: Pair, cells: Cells, measurements: Measurements) -> list[float]:
-    """Larger minus smaller, one for each seed and network."""
-    found: dict[tuple[str, int], list[float]] = defaultdict(list)
-    for experiment, column in _columns(pair, cells):
-        if not column.startswith(pair.data):
-            continue
-        larger = _by_seed(cells[experiment], pair.larger, column, pair.metric, measurements)
-        smaller = (
-            _by_seed(cells[experiment], pair.smaller, column, pair.metric, measurements) if pair.smaller else dict.fromkeys(larger, 0.0)
-        )
-        network = "/".join(column.split("/")[:2])  # unknown samples are shown to one and the same
-        for seed in larger.keys() & smaller.keys():
-            found[network, seed].append(larger[seed] - smaller[seed])
-    return [sum(each) / len(each) for _, each in sorted(found.items())]
-
-
-def _blocks(trend: Trend, cells: Cells, measurements: Measurements) -> list[list[float]]:
-    """The settings in order, once for each line, column and seed that has them all."""
-    blocks = []
-    for experiment, column in _columns(trend, cells):
-        less = [_by_seed(cells[experiment], row, column, trend.metric, measurements) for row in trend.less]
-        for line in trend.lines:
-            values = [_by_seed(cells[experiment], row, column, trend.metric, measurements) for row in line]
-            for seed in sorted(set.intersection(*(set(each) for each in (*values, *less)))):
-                taken_off = [each[seed] for each in less] or [0.0] * len(values)
-                blocks.append([each[seed] - off for each, off in zip(values, taken_off, strict=True)])
-    return blocks
-
-
-def _columns(part: Pair | Trend, cells: Cells) -> Iterable[tuple[str, str]]:
-    """Filled columns of the part's experiments."""
-    for experiment in part.experiments:
-        yield from dict.fromkeys((experiment, column) for _, column in cells.get(experiment, {}))
-
-
-def _by_seed(cells: Mapping[tuple[str, str], Cell], row: str, column: str, metric: str, measurements: Measurements) -> dict[int, float]:
+def _values(cells: Mapping[tuple[str, str], Cell], row: str, column: str, metric: str, measurements: Measurements) -> dict[int, float]:
     key = row.removesuffix(AFTER_TS)
-    if (key, column) not in cells:
-        return {}
-    return measurements.values(cells[key, column], metric, "plain" if key == row else "ece-grid")
+    cell = cells.get((key, column))
+    return {} if cell is None else measurements.values(cell, metric, "plain" if key == row else "ece-grid")

@@ -112,23 +112,15 @@ class Experiment:
         """The table, and its row, where the paper prints the numbers of a cell, if it prints them at all."""
         return self.printed.get((row, column), (self.key, row))
 
-    def row(self, key: str) -> Row:
-        """The row of this key."""
-        return _by_key(f"row of {self.key}", self.rows, key)
-
-    def column(self, key: str) -> Column:
-        """The column of this key."""
-        return _by_key(f"column of {self.key}", self.columns, key)
-
     def part(self, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> "Experiment":
         """The experiment with these rows and columns alone, where any are named."""
-        chosen_rows = tuple(self.row(key) for key in rows) or self.rows
-        chosen_columns = tuple(self.column(key) for key in columns) or self.columns
-        return dataclasses.replace(self, rows=chosen_rows, columns=chosen_columns)
+        chosen = _chosen(f"row of {self.key}", self.rows, rows)
+        return dataclasses.replace(self, rows=chosen, columns=_chosen(f"column of {self.key}", self.columns, columns))
 
 
-def _by_key(kind: str, entries: Sequence[Any], key: str) -> Any:
-    found = {entry.key: entry for entry in entries}
-    if key not in found:
-        raise unknown_name(kind, key, found)
-    return found[key]
+def _chosen(kind: str, entries: tuple[Any, ...], keys: Sequence[str]) -> tuple[Any, ...]:
+    known = {entry.key: entry for entry in entries}
+    for key in keys:
+        if key not in known:
+            raise unknown_name(kind, key, known)
+    return tuple(known[key] for key in keys) or entries

@@ -39,7 +39,7 @@ class Measurements:
     def __init__(self, runs: Path, replicates: int = 400):
         self.damaged: dict[str, str] = {}
         """By id, what is wrong with a run."""
-        self._open: Callable[[Run], _Finished | None] = lru_cache(maxsize=16)(lambda run: _Finished.find(runs, run))
+        self._open: Callable[[Run], _Finished] = lru_cache(maxsize=16)(lambda run: _Finished(StoredRun.locate(runs, run)))
         self._value = cache(lambda run, *what: self._ask(run, lambda found: found.value(*what)))
         self._estimate = cache(lambda run, *what: self._ask(run, lambda found: found.estimate(replicates, *what)))
 
@@ -65,7 +65,7 @@ class Measurements:
     def _ask(self, run: Run, question: Callable[["_Finished"], T | None]) -> T | None:
         try:
             found = self._open(run)
-            return None if found is None else question(found)
+            return question(found) if found.stored.finished else None
         except InvalidInput as error:
             self.damaged[run.id] = str(error)
             return None
@@ -76,11 +76,6 @@ class _Finished:
 
     def __init__(self, stored: StoredRun):
         self.stored = stored
-
-    @classmethod
-    def find(cls, runs: Path, run: Run) -> "_Finished | None":
-        stored = StoredRun.locate(runs, run)
-        return cls(stored) if stored.finished else None
 
     @property
     def machine(self) -> str:

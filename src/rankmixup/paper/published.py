@@ -14,8 +14,6 @@ PUBLISHED_TABLES = tuple(f"table{number}" for number in range(1, 9))
 Mark = Literal["bold", "underline"]
 """The paper's signs for the best and the second best of a column."""
 
-_MARKS: dict[str, Mark | None] = {"": None, "bold": "bold", "underline": "underline"}
-
 
 @dataclass(frozen=True)
 class Published:
@@ -44,20 +42,13 @@ def published(table: str) -> list[Published]:
     """
     if table not in PUBLISHED_TABLES:
         raise unknown_name("published table", table, PUBLISHED_TABLES)
-    text = _text(f"published/{table}.csv")
-    return [
-        Published(
-            row=record["row"],
-            column=record["column"],
-            metric=record["metric"],
-            value=Decimal(record["value"]),
-            after_ts=Decimal(record["after_ts"]) if record["after_ts"] else None,
-            mark=_MARKS[record["mark"]],
-            after_ts_mark=_MARKS[record["after_ts_mark"]],
-            note=record["note"],
-        )
-        for record in csv.DictReader(text.splitlines())
-    ]
+    return [_published(record) for record in csv.DictReader(_text(f"published/{table}.csv").splitlines())]
+
+
+def _published(record: dict[str, Any]) -> Published:
+    empty = {key: None for key in ("after_ts", "mark", "after_ts_mark") if not record[key]}
+    numbers = {key: Decimal(record[key]) for key in ("value", "after_ts") if record[key]}
+    return Published(**{**record, **numbers, **empty})
 
 
 def read_toml(name: str) -> dict[str, Any]:

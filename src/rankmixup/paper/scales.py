@@ -32,8 +32,7 @@ from rankmixup.runs import Optimisation, recipe_for
 
 SCALES = ("paper", "cpu", "quick")
 
-_CIFAR10 = "cifar10/resnet50"
-_UNKNOWN = "cifar10/resnet50/cifar100"
+_CIFAR10 = ("cifar10/resnet50", "cifar10/resnet50/cifar100")
 _LONG_TAILS = {"cifar10-lt-10/resnet32": 10.0, "cifar10-lt-100/resnet32": 100.0}
 _CPU_SEEDS = {"table1": 5, "table4": 5, "table7": 5, "table8": 5, "supplement1": 1}
 """Five where a difference between methods is tested by exchanging seeds, which three could never prove; table 4 has table 1's runs."""
@@ -47,34 +46,25 @@ def find_scale(key: str, data_root: Path | None = None) -> Scale:
         data_root: folder of CIFAR-10 for scale cpu; without it, and without RANKMIXUP_DATA, embedded digits take its place.
     """
     if key == "paper":
-        return Scale(key, "the paper's data, networks and recipes; for GPUs", _paper, lambda experiment: 1)
+        summary = "the paper's data, networks and recipes; for GPUs"
+        return Scale(key, summary, lambda _, column: Setting(column.data, column.model, unknown=column.unknown), lambda _: 1)
     if key == "quick":
-        return Scale(key, "embedded digits for few epochs, one seed; at most two minutes a table", _quick, lambda experiment: 1)
+        return Scale(key, "embedded digits for few epochs, one seed; at most two minutes a table", _quick, lambda _: 1)
 
     def seeds(experiment: Experiment) -> int:
         return _CPU_SEEDS.get(experiment.key, 3)
 
     if data_root is None and not os.environ.get("RANKMIXUP_DATA"):
         summary = "a small network on embedded digits in place of CIFAR-10, since no data is given; --data-root DATA gives CIFAR-10"
-        return Scale(key, summary, lambda _, column: _digits(column), seeds)
+        return Scale(key, summary, lambda _, column: _on_digits(column) if column.key in (*_CIFAR10, *_LONG_TAILS) else None, seeds)
     root = resolve_root(data_root)
     summary = f"a small network on a part of CIFAR-10, from {root}; hours on two cores"
     return Scale(key, summary, lambda _, column: _small_cifar(column, root), seeds)
 
 
-def _paper(experiment: Experiment, column: Column) -> Setting:
-    return Setting(column.data, column.model, unknown=column.unknown)
-
-
 def _quick(experiment: Experiment, column: Column) -> Setting | None:
     """The first column alone: others would repeat it."""
-    if column != experiment.columns[0]:
-        return None
-    return _on_digits(column, epochs=4, milestones=(2, 3))
-
-
-def _digits(column: Column) -> Setting | None:
-    return _on_digits(column) if column.key in (_CIFAR10, _UNKNOWN, *_LONG_TAILS) else None
+    return _on_digits(column, epochs=4, milestones=(2, 3)) if column == experiment.columns[0] else None
 
 
 def _on_digits(column: Column, **changes: int | tuple[int, ...]) -> Setting:
@@ -85,7 +75,7 @@ def _on_digits(column: Column, **changes: int | tuple[int, ...]) -> Setting:
 
 
 def _small_cifar(column: Column, root: Path) -> Setting | None:
-    if column.key in (_CIFAR10, _UNKNOWN):
+    if column.key in _CIFAR10:
         data = Cifar10(train_size=1500, val_size=500, shrink=2, augment="none")
         optimisation = _shortened(data, epochs=20, batch_size=64, milestones=(8, 12))
     elif column.key in _LONG_TAILS:

@@ -3,20 +3,20 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from rankmixup.evaluation import Estimate
 from rankmixup.evaluation.significance import Direction
 from rankmixup.experiments.grid import Cell
-from rankmixup.paper.deviations import known_deviations
 from rankmixup.paper.evidence import Evidence, Finding, weigh_claims
-from rankmixup.paper.experiment import Column, Experiment, Row, Scale
+from rankmixup.paper.experiment import Experiment, Scale
 from rankmixup.paper.measure import OBJECTIVES, Measurements
-from rankmixup.paper.published import PUBLISHED_TABLES, Published, published
+from rankmixup.paper.published import PUBLISHED_TABLES, Published, published, read_toml
 from rankmixup.paper.verdict import SeedEstimate, Verdict, judge, over_runs
 
+_DEVIATIONS = read_toml("deviations")
 _MIXING_ROWS = ("ce", "mixup", "regmixup", "rankmixup-mrl", "rankmixup-mndcg")
 
 
@@ -114,67 +114,53 @@ def _confidence_by_lambda(
     experiments: Sequence[Experiment], cells: Mapping[str, Mapping[tuple[str, str], Cell]], measurements: Measurements
 ) -> dict[str, list[float | None]]:
     """In the first filled column."""
-    curves = {}
-    for table in (experiment for experiment in experiments if experiment.key == "table1"):
-        filled = cells[table.key]
-        for column in list(dict.fromkeys(column for _, column in filled))[:1]:
-            found = {row.label: measurements.curve(filled[row.key, column]) for row in table.rows if row.key in _MIXING_ROWS}
-            curves = {label: curve for label, curve in found.items() if curve}
-    return curves
+    filled = cells.get("table1", {})
+    labels = {row.key: row.label for experiment in experiments if experiment.key == "table1" for row in experiment.rows}
+    first = [(row, cell) for (row, column), cell in filled.items() if column == next(iter(filled))[1] and row in _MIXING_ROWS]
+    return {labels[row]: curve for row, cell in first if (curve := measurements.curve(cell))}
 
 
 def _scores(experiment: Experiment, cells: Mapping[tuple[str, str], Cell], scale: Scale, measurements: Measurements) -> Iterator[Score]:
-    for column, row in product(experiment.columns, experiment.rows):
+    for column, row, metric in product(experiment.columns, experiment.rows, experiment.metrics):
         table, printed_row = experiment.printed_in(row.key, column.key)
-        cell, printed = cells.get((row.key, column.key)), _printed(table)
-        for metric in experiment.metrics:
-            paper = printed.get((printed_row, column.key, metric))
-            yield _score(experiment.key, row, column, metric, cell, paper, scale, measurements)
+        paper, cell = _printed(table).get((printed_row, column.key, metric)), cells.get((row.key, column.key))
+        value, after_ts = _printed_values(paper)
+        ours: SeedEstimate | None = None
+        after: dict[str, SeedEstimate] = {}
+        if cell is not None:
+            ours = over_runs(measurements.estimates(cell, metric))
+            for objective in OBJECTIVES if metric != "accuracy" else ():
+                if scaled := over_runs(measurements.estimates(cell, metric, objective)):
+                    after[objective] = scaled
+        note = "" if paper is None else paper.note
+        yield Score(
+            *(experiment.key, row.key, row.label, column.key, column.label, metric),
+            paper=None if value is None else float(value) / 100,
+            paper_after=None if after_ts is None else float(after_ts) / 100,
+            seeds_wanted=0 if cell is None else len(cell.runs),
+            stands_for_column="" if cell is None else f"{cell.runs[0].data.name} {cell.runs[0].model}",
+            ours=ours,
+            after=after,
+            verdict=_verdict(value, ours, metric, scale),
+            # A number that must be a misprint is nothing to agree with.
+            verdict_after=_verdict(after_ts, after.get("ece-grid"), metric, scale, misprint=note.startswith("misprint")),
+            notes=((note,) if note else ()) + _known_deviations(row.key, column.key),
+        )
 
 
-def _score(
-    experiment: str,
-    row: Row,
-    column: Column,
-    metric: str,
-    cell: Cell | None,
-    paper: Published | None,
-    scale: Scale,
-    measurements: Measurements,
-) -> Score:
-    value, after_ts = _printed_values(paper)
-    ours: SeedEstimate | None = None
-    after: dict[str, SeedEstimate] = {}
-    if cell is not None:
-        ours = _over_seeds(measurements.estimates(cell, metric))
-        for objective in OBJECTIVES if metric != "accuracy" else ():
-            if scaled := _over_seeds(measurements.estimates(cell, metric, objective)):
-                after[objective] = scaled
-    misprint = paper is not None and paper.note.startswith("misprint")
-    return Score(
-        experiment=experiment,
-        row=row.key,
-        row_label=row.label,
-        column=column.key,
-        column_label=column.label,
-        metric=metric,
-        paper=None if value is None else float(value) / 100,
-        paper_after=None if after_ts is None else float(after_ts) / 100,
-        seeds_wanted=0 if cell is None else len(cell.runs),
-        stands_for_column="" if cell is None else f"{cell.runs[0].data.name} {cell.runs[0].model}",
-        ours=ours,
-        after=after,
-        verdict=_verdict(value, ours, metric, scale),
-        # A number that must be a misprint is nothing to agree with.
-        verdict_after=_verdict(after_ts, after.get("ece-grid"), metric, scale, misprint=misprint),
-        notes=((paper.note,) if paper is not None and paper.note else ()) + known_deviations(row.key, column.key),
-    )
+def _known_deviations(row: str, column: str) -> tuple[str, ...]:
+    """Where our recipe of a cell is known to differ from what the paper did, or the paper does not say what it did.
+
+    >>> _known_deviations("crl", "cifar10/resnet50")
+    ("CRL is trained by the common recipe, not by its authors' own",)
+    """
+    data, _, *unknown = column.split("/")
+    of_data = _DEVIATIONS["long_tail"] if "-lt-" in data else _DEVIATIONS["data"].get(data)
+    found = (_DEVIATIONS["methods"].get(row.partition("/")[0]), of_data, _DEVIATIONS["unknown"] if unknown else None)
+    return tuple(each for each in found if each)
 
 
-def _over_seeds(runs: Sequence[Estimate]) -> SeedEstimate | None:
-    return over_runs(runs) if runs else None
-
-
+@cache
 def _printed(table: str) -> dict[tuple[str, str, str], Published]:
     cells = published(table) if table in PUBLISHED_TABLES else []
     return {(cell.row, cell.column, cell.metric): cell for cell in cells}

@@ -35,12 +35,14 @@ class SeedEstimate:
     seeds: tuple[float, ...]
 
 
-def over_runs(runs: Sequence[Estimate]) -> SeedEstimate:
-    """Mean over seeds with an interval over seeds and samples; none where neither is known.
+def over_runs(runs: Sequence[Estimate]) -> SeedEstimate | None:
+    """Mean over seeds with an interval over seeds and samples, if either is known; None without runs.
 
     >>> over_runs([Estimate(0.10, 0.07, 0.14)])
     SeedEstimate(value=0.1, low=0.07, high=0.14, floor=None, seeds=(0.1,))
     """
+    if not runs:
+        return None
     values = [each.value for each in runs]
     over = over_seeds(values)
     low, high = runs[0].low, runs[0].high

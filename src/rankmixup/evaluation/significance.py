@@ -10,10 +10,10 @@ verdict asks for both.
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isfinite
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
@@ -108,7 +108,8 @@ def metrics_over_seeds(runs: Sequence[Metrics]) -> Metrics:
     return found
 
 
-class Direction(NamedTuple):
+@dataclass(frozen=True)
+class Direction:
     """What repeated measurements say about a direction."""
 
     kind: Literal["difference", "rank correlation"]

@@ -45,10 +45,8 @@ def attempt(task: Task, place: Workplace) -> Event:
     except RunBusy:
         time.sleep(_PATIENCE)
         return Event("waiting", task)
-    except RankMixupError as error:
-        return Event("failed", task, str(error))
     except Exception as error:  # whatever is wrong with this run, the others go on
-        return Event("failed", task, f"{type(error).__name__}: {error}")
+        return Event("failed", task, str(error) if isinstance(error, RankMixupError) else f"{type(error).__name__}: {error}")
     return Event("finished", task)
 
 

@@ -69,16 +69,14 @@ class Scorecard:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
-        return {"schema": 1, **asdict(self), "claims": [_claim_to_dict(each) for each in self.claims]}
+        return {"schema": 1, **asdict(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Scorecard":
         """What `to_dict` made."""
         fields = {key: value for key, value in data.items() if key != "schema"}
-        scores, claims = (
-            tuple(read(each) for each in data[key]) for key, read in (("scores", _score_from_dict), ("claims", _claim_from_dict))
-        )
-        return cls(**{**fields, "scores": scores, "claims": claims, "machines": tuple(data["machines"])})
+        fields["scores"], fields["claims"] = tuple(map(_score_from_dict, data["scores"])), tuple(map(_claim_from_dict, data["claims"]))
+        return cls(**{**fields, "machines": tuple(data["machines"])})
 
     def of(self, experiment: str) -> tuple[Score, ...]:
         """The scores of one experiment."""
@@ -123,22 +121,20 @@ def _confidence_by_lambda(
 def _scores(experiment: Experiment, cells: Mapping[tuple[str, str], Cell], scale: Scale, measurements: Measurements) -> Iterator[Score]:
     for column, row, metric in product(experiment.columns, experiment.rows, experiment.metrics):
         table, printed_row = experiment.printed_in(row.key, column.key)
-        paper, cell = _printed(table).get((printed_row, column.key, metric)), cells.get((row.key, column.key))
+        paper, cell = _printed(table).get((printed_row, column.key, metric)), cells.get((row.key, column.key), Cell(()))
         value, after_ts = _printed_values(paper)
-        ours: SeedEstimate | None = None
+        ours = over_runs(measurements.estimates(cell, metric))
         after: dict[str, SeedEstimate] = {}
-        if cell is not None:
-            ours = over_runs(measurements.estimates(cell, metric))
-            for objective in OBJECTIVES if metric != "accuracy" else ():
-                if scaled := over_runs(measurements.estimates(cell, metric, objective)):
-                    after[objective] = scaled
+        for objective in OBJECTIVES if metric != "accuracy" else ():
+            if scaled := over_runs(measurements.estimates(cell, metric, objective)):
+                after[objective] = scaled
         note = "" if paper is None else paper.note
         yield Score(
             *(experiment.key, row.key, row.label, column.key, column.label, metric),
             paper=None if value is None else float(value) / 100,
             paper_after=None if after_ts is None else float(after_ts) / 100,
-            seeds_wanted=0 if cell is None else len(cell.runs),
-            stands_for_column="" if cell is None else f"{cell.runs[0].data.name} {cell.runs[0].model}",
+            seeds_wanted=len(cell.runs),
+            stands_for_column=f"{cell.runs[0].data.name} {cell.runs[0].model}" if cell.runs else "",
             ours=ours,
             after=after,
             verdict=_verdict(value, ours, metric, scale),
@@ -181,11 +177,6 @@ def _verdict(printed: Decimal | None, ours: SeedEstimate | None, metric: str, sc
     if misprint:
         return "cannot tell"
     return "not published" if printed is None else judge(printed, ours.seeds, metric)
-
-
-def _claim_to_dict(evidence: Evidence) -> dict[str, Any]:
-    parts = [{"part": each.part, "direction": each.direction and each.direction._asdict()} for each in evidence.findings]
-    return {**asdict(evidence), "findings": parts}
 
 
 def _score_from_dict(data: Mapping[str, Any]) -> Score:

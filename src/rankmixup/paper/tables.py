@@ -25,7 +25,7 @@ def _rows(labels: Mapping[str, str]) -> Iterator[Row]:
         names = re.findall(r"([^/]+)=\*", template)
         for values in product(*(_VALUES[name] for name in names)):
             settings = {name: f"{value:g}" for name, value in zip(names, values, strict=True)}
-            key = re.sub(r"([^/]+)=\*", lambda found: f"{found[1]}={settings[found[1]]}", template)  # noqa: B023 - called at once
+            key = template.replace("*", "{:g}").format(*values)
             yield Row(key, label.format(**settings), _changes(key))
 
 

@@ -71,7 +71,7 @@ def classwise_noise_floor(
     `parts` hold `samples` rows `[n, K]` in all. Fewer than `replicates` values, never fewer than 100, come back where there are so many
     samples that all would take minutes.
     """
-    replicates = min(replicates, max(100, 20_000_000 // samples))
+    replicates = min(replicates, max(100, 10_000_000 // samples))
     expected, counts, hits = torch.zeros(0, dtype=torch.float64), torch.zeros(0), []
     for part in parts:
         classes = part.shape[1]

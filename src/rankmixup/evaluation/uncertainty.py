@@ -62,7 +62,8 @@ def metric_uncertainty(
     signs = SignFlips(classes, num_bins, replicates, random.stream(crc32(rng.get_state().numpy().tobytes()), "signs")) if fits else None
 
     def parts() -> Iterator[Tensor]:
-        for rows in checked_rows(logits, target, from_logits=from_logits):
+        confidence = torch.empty_like(samples.confidence).index_copy_(0, samples.order.long(), samples.confidence)
+        for rows in checked_rows(logits, target, from_logits=from_logits, confidence=confidence):
             probs = rows.probabilities.cpu()
             if signs is not None:
                 signs.add(probs, rows.target.cpu())

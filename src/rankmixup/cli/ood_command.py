@@ -15,7 +15,7 @@ class Ood(OODOptions):
     """Measure how well out-of-distribution (OOD) samples are detected: AUROC, AUPR and FPR at 95 %, with confidence intervals.
 
     Larger scores mean OOD. For AUROC and "AUPR, out" OOD samples are the positive class, for "AUPR, in" test samples (ID) are. FPR at 95 %
-    is the share of OOD samples that are accepted at the lowest threshold that accepts at least 95 % of the ID samples. Images are resized
+    is the share of OOD samples accepted at the lowest threshold that accepts at least 95 % of ID samples. Images are resized
     and normalised like those of the run, and its network predicts them; the scores are stored in the run.
     """
 

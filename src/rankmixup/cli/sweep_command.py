@@ -108,7 +108,7 @@ def _sequences(method: str) -> set[str]:
         for prefix, kinds in owners.items()
         for kind in kinds
         for name, hint in get_type_hints(kind).items()
-        if any(get_origin(part) is tuple for part in (hint, *get_args(hint)))
+        if name in {field.name for field in fields(kind)} and any(get_origin(part) is tuple for part in (hint, *get_args(hint)))
     }
 
 

@@ -79,7 +79,7 @@ def training_batches(
     places = [torch.arange(step * batch_size, min((step + 1) * batch_size, len(order)))[rank::world_size] for step in steps]
     indices = [order[each] for each in places]
     if isinstance(split.x, ImageFiles):
-        images = decoded(split.x, view, indices, places, draws=(seed, "augment", epoch), workers=workers)
+        images = decoded(split.x, view, indices, workers, places, seed, "augment", epoch)
         inputs = (normalise(each.to(device), view) for each in images)
     elif split.x.is_floating_point():
         inputs = (_taken(split.x, index).to(device, non_blocking=True) for index in indices)
@@ -99,7 +99,7 @@ def evaluation_batches(
     """
     parts = torch.arange(rank, len(split), world_size).split(min(512, max(1, _PIXELS // view.image_size**2)))
     if isinstance(split.x, ImageFiles):
-        yield from (normalise(each.to(device), view) for each in decoded(split.x, view, parts, workers=workers))
+        yield from (normalise(each.to(device), view) for each in decoded(split.x, view, parts, workers))
     elif split.x.is_floating_point():
         shape, expected = tuple(split.x.shape[1:]), (view.in_channels, view.image_size, view.image_size)
         require(shape == expected, f"images of floats must have the shape that the network takes, {expected}, got {shape}")

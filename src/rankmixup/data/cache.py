@@ -43,13 +43,10 @@ def digests(files: ImageFiles) -> list[str]:
     states = {name: _state(files.folder / name) for name in files.names}
     changed = [name for name, state in states.items() if known.get(name, [])[:-1] != state]
     with ThreadPoolExecutor(os.cpu_count()) as pool, progress(f"hashing {files.folder.name}", len(changed)) as advance:
-
-        def sha256(name: str) -> str:
-            value = file_hash(files.folder / name)
+        fresh = {}
+        for name, value in zip(changed, pool.map(lambda name: file_hash(files.folder / name), changed), strict=True):
+            fresh[name] = value
             advance(1)
-            return value
-
-        fresh = dict(zip(changed, pool.map(sha256, changed), strict=True))
     settled = {name: [*states[name], value] for name, value in fresh.items() if max(states[name][:2]) < now - _SETTLED_NS}
     if settled:
         _keep(cache, known | settled)
@@ -120,15 +117,11 @@ def memory_mapped(files: ImageFiles, size: int) -> UInt8[Tensor, "N 3 S S"]:
 
 def _mapped(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
     """The content of the file, or None where it is missing, damaged or of another shape."""
-    if not path.is_file():
-        return None
-    try:
+    with contextlib.suppress(Exception):  # a damaged header fails in many ways
         # Copy-on-write: torch takes no array that cannot be written to, and nothing writes to this one.
-        pixels = np.lib.format.open_memmap(path, mode="c")
-    # A damaged header fails in many ways.
-    except Exception:
-        return None
-    return pixels if pixels.shape == shape and pixels.dtype == np.uint8 else None
+        if path.is_file() and (pixels := np.lib.format.open_memmap(path, mode="c")).shape == shape and pixels.dtype == np.uint8:
+            return pixels
+    return None
 
 
 def _writable(folder: Path) -> Path:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rankmixup.data.base import Dataset, DataSource, Split, View, register
-from rankmixup.data.download import Remote, fetch_archive, verify
+from rankmixup.data.download import PUBLISHED, Remote, fetch_archive, verify
 from rankmixup.data.splits import consecutive, stratified_hold_out, tenth_held_out
 from rankmixup.data.unpickle import read_pickle
 from rankmixup.errors import InvalidInput, require
@@ -117,15 +117,7 @@ class Cifar10(_Cifar):
 
     archive = Remote("https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a")
     folder = "cifar-10-batches-py"
-    files: ClassVar = {
-        "data_batch_1": "c99cafc152244af753f735de768cd75f",
-        "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
-        "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
-        "data_batch_4": "634d18415352ddfa80567beed471001a",
-        "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
-        "test_batch": "40351d587109b95175f43aff81a1287e",
-        "batches.meta": "5ff9c542aee3614f3951f8cda6e48888",
-    }
+    files: ClassVar = PUBLISHED["cifar10"]
     labels_key = b"labels"
     names_key = b"label_names"
 
@@ -142,10 +134,6 @@ class Cifar100(_Cifar):
 
     archive = Remote("https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85")
     folder = "cifar-100-python"
-    files: ClassVar = {
-        "train": "16019d7e3df5f24257cddd939b257f8d",
-        "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
-        "meta": "7973b15100ade9c7d40fb424638fde48",
-    }
+    files: ClassVar = PUBLISHED["cifar100"]
     labels_key = b"fine_labels"
     names_key = b"fine_label_names"

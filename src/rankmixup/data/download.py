@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import tarfile
+import tomllib
 import urllib.error
 import urllib.request
 import zipfile
@@ -22,6 +23,8 @@ from rankmixup.files import file_hash, readable
 
 _CHUNK = 1 << 18
 _TIMEOUT = 60.0
+PUBLISHED: dict[str, dict[str, str]] = tomllib.loads((Path(__file__).parent / "published.toml").read_text("utf-8"))
+"""Of each data set, the names and md5 sums of its files."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from rankmixup.data.base import Dataset, DataSource, View, register
-from rankmixup.data.download import Remote, fetch, verify
+from rankmixup.data.download import PUBLISHED, Remote, fetch, verify
 from rankmixup.data.splits import published_splits
 from rankmixup.errors import require
 from rankmixup.files import readable, require_fits
@@ -33,12 +33,7 @@ class FashionMnist(DataSource):
 
     image_size = 28
     url: ClassVar[str] = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
-    files: ClassVar[dict[str, str]] = {
-        "train-images-idx3-ubyte": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-        "train-labels-idx1-ubyte": "25c81989df183df01b3e8a0aad5dffbe",
-        "t10k-images-idx3-ubyte": "bef4ecab320f06d8554ea6380940ec79",
-        "t10k-labels-idx1-ubyte": "bb300cfdad3c16e7a12a480ee83cd310",
-    }
+    files: ClassVar[dict[str, str]] = PUBLISHED["fashion-mnist"]
     """Names and md5 sums of the compressed files."""
 
     def download(self, root: Path) -> None:

@@ -1,6 +1,7 @@
 """Checks for samples that should not be there: images in two splits, test images in validation, known classes in OOD sets."""
 
 import hashlib
+import itertools
 from collections.abc import Sequence
 from typing import Literal
 
@@ -22,10 +23,9 @@ def shared_images(dataset: Dataset) -> dict[str, list[int]] | None:
         return None
     hashes = {name: _hashes(split.x) for name, split in splits.items()}
     shared = {}
-    for one, other in (("train", "val"), ("train", "test"), ("val", "test")):
-        known = set(hashes[one])
-        index = splits[other].index.tolist()
-        shared[f"{one}-{other}"] = [position for position, image in zip(index, hashes[other], strict=True) if image in known]
+    for one, other in itertools.combinations(splits, 2):
+        known, pairs = set(hashes[one]), zip(splits[other].index.tolist(), hashes[other], strict=True)
+        shared[f"{one}-{other}"] = [position for position, image in pairs if image in known]
     return shared
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rankmixup.data.base import Dataset, DataSource, View, register
 from rankmixup.data.cifar import MEAN, STD
-from rankmixup.data.download import Remote, fetch, verify
+from rankmixup.data.download import PUBLISHED, Remote, fetch, verify
 from rankmixup.data.splits import published_splits
 from rankmixup.errors import require
 from rankmixup.files import readable, require_fits
@@ -29,10 +29,7 @@ class Svhn(DataSource):
 
     image_size = 32
     url: ClassVar[str] = "http://ufldl.stanford.edu/housenumbers"
-    files: ClassVar[dict[str, str]] = {
-        "train_32x32.mat": "e26dedcc434d2e4c54c9b2d4a06d8373",
-        "test_32x32.mat": "eb5a983be6a315427106f1b164d9cef3",
-    }
+    files: ClassVar[dict[str, str]] = PUBLISHED["svhn"]
     """Names and md5 sums."""
 
     def download(self, root: Path) -> None:

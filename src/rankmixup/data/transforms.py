@@ -1,5 +1,6 @@
 """From images to a network's input: files are decoded by worker processes; random crops, flips and normalisation by the batch."""
 
+import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -87,13 +88,7 @@ def file_transform(view: View, *, training: bool) -> Callable[[Any], Any]:
 
 
 def decoded(
-    files: ImageFiles,
-    view: View,
-    positions: Sequence[Tensor],
-    places: Sequence[Tensor] | None = None,
-    *,
-    draws: tuple[str | int, ...] | None = None,
-    workers: int | None = None,
+    files: ImageFiles, view: View, positions: Sequence[Tensor], workers: int | None, places: Sequence[Tensor] = (), *draws: str | int
 ) -> Iterator[UInt8[Tensor, "B C S S"]]:
     """A batch of bytes for each tensor of `positions`.
 
@@ -101,7 +96,7 @@ def decoded(
     """
     workers = min(8, os.cpu_count() or 1) if workers is None else workers
     require(workers >= 0, f"workers must be at least 0, got {workers}")
-    pairs = zip(positions, positions if places is None else places, strict=True)
+    pairs = zip(positions, places or positions, strict=True)
     # A generator of its own, or the loader would draw from torch's global one, which belongs to the network's dropout.
     loader = torch.utils.data.DataLoader(
         _Decoder(files, view, draws),
@@ -119,26 +114,21 @@ def decoded(
 class _Decoder(torch.utils.data.Dataset[Tensor | str]):
     """Decodes and transforms the files at some positions, for their places in the epoch's order; in a worker process."""
 
-    def __init__(self, files: ImageFiles, view: View, draws: tuple[str | int, ...] | None):
+    def __init__(self, files: ImageFiles, view: View, draws: tuple[str | int, ...]):
         self.files, self.view, self.draws = files, view, draws
 
     def __getitem__(self, wanted: list[tuple[int, int]]) -> Tensor | str:
-        try:
-            return torch.stack([self._image(position, place) for position, place in wanted])
-        except BadImage as error:
-            # Raised from here, it would arrive wrapped in a traceback.
-            return str(error)
-
-    def _image(self, position: int, place: int) -> Tensor:
         from torchvision.transforms.v2.functional import pil_to_tensor
 
-        path = self.files.folder / self.files.names[position]
-        try:
-            image = read_rgb(path)
-        except BadImage as error:
-            raise BadImage(f"image {path} must be one that can be decoded ({error})") from error
-        if self.draws is None:
-            return pil_to_tensor(file_transform(self.view, training=False)(image))
-        seed, *names = self.draws
-        with random.global_seed(int(seed), *names, place, gpus=False):
-            return pil_to_tensor(file_transform(self.view, training=True)(image))
+        transform, images = file_transform(self.view, training=bool(self.draws)), []
+        seed, *names = self.draws or (0,)
+        for position, place in wanted:
+            path = self.files.folder / self.files.names[position]
+            try:
+                image = read_rgb(path)
+            except BadImage as error:
+                # Raised from here, it would arrive wrapped in a traceback.
+                return f"image {path} must be one that can be decoded ({error})"
+            with random.global_seed(int(seed), *names, place, gpus=False) if self.draws else contextlib.nullcontext():
+                images.append(pil_to_tensor(transform(image)))
+        return torch.stack(images)

@@ -50,11 +50,7 @@ class _Byte:
         """Nothing: the rest says in which order the bytes of a number come."""
 
 
-_STAND_INS: dict[tuple[str, str], Any] = {
-    ("numpy.core.multiarray", "_reconstruct"): _Array,
-    ("numpy", "ndarray"): None,
-    ("numpy", "dtype"): _Byte,
-}
+_STAND_INS: dict[str, Any] = {"numpy.core.multiarray _reconstruct": _Array, "numpy ndarray": None, "numpy dtype": _Byte}
 
 
 class _Instructions(dict[int, Callable[[Any], None]]):
@@ -91,5 +87,5 @@ class _PlainUnpickler(pickle._Unpickler):
     dispatch[pickle.SETITEMS[0]] = _with_keys_of_bytes(pickle.SETITEMS[0], slice(None, None, 2))
 
     def find_class(self, module: str, name: str) -> Any:
-        require((module, name) in _STAND_INS, f"it names {module[:50]}.{name[:50]}, which is not run")
-        return _STAND_INS[module, name]
+        require(f"{module} {name}" in _STAND_INS, f"it names {module[:50]}.{name[:50]}, which is not run")
+        return _STAND_INS[f"{module} {name}"]

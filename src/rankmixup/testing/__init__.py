@@ -10,8 +10,8 @@ for _name in ("calibrator_contract", "contracts", "dataset_contract", "method_co
         pytest.register_assert_rewrite(f"{__name__}.{_name}")
 
 from rankmixup.testing.calibrator_contract import CalibratorContract  # noqa: E402
+from rankmixup.testing.contracts import TinyNet, toy_batch, two_processes  # noqa: E402
 from rankmixup.testing.dataset_contract import DatasetContract  # noqa: E402
-from rankmixup.testing.helpers import TinyNet, toy_batch, two_processes  # noqa: E402
 from rankmixup.testing.method_contract import MethodContract  # noqa: E402
 from rankmixup.testing.metric_contract import MetricContract, RegisteredMetricContract  # noqa: E402
 from rankmixup.testing.mixer_contract import MixerContract  # noqa: E402

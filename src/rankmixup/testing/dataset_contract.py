@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from rankmixup.config import Configured
 from rankmixup.data import Dataset, DataSource, evaluation_batches, training_batches
 from rankmixup.testing.contracts import ConfiguredContract, assert_no_global_randomness
 
@@ -20,10 +19,7 @@ class DatasetContract(ConfiguredContract):
     root: Path | None = None
     """Folder with the files of the data set, if it has any."""
 
-    @pytest.fixture
-    def subject(self, data: DataSource) -> Configured:
-        """The data set."""
-        return data
+    subject = pytest.fixture(lambda self, data: data)
 
     @pytest.fixture
     def loaded(self, data: DataSource) -> Dataset:

@@ -2,7 +2,6 @@
 
 import copy
 import functools
-import pickle
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -12,10 +11,8 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from rankmixup.config import Configured
 from rankmixup.methods import Method, Objective, TrainStep, cross_entropy_loss, objective
-from rankmixup.testing.contracts import ConfiguredContract, assert_no_global_randomness
-from rankmixup.testing.helpers import TinyNet, toy_batch, two_processes
+from rankmixup.testing.contracts import ConfiguredContract, TinyNet, assert_no_global_randomness, toy_batch, two_processes
 from rankmixup.types import Batch, StepOutput
 
 
@@ -29,10 +26,7 @@ class MethodContract(ConfiguredContract):
     dataset_size = 32
     _under_ddp: ClassVar[dict[tuple[Method, ...], tuple[list[list[float]], list[list[float]]]]] = {}
 
-    @pytest.fixture
-    def subject(self, method: Method) -> Configured:
-        """The method."""
-        return method
+    subject = pytest.fixture(lambda self, method: method)
 
     def make_model(self) -> nn.Module:
         """A fresh model in training mode, the same one every time."""
@@ -162,9 +156,7 @@ class MethodContract(ConfiguredContract):
         if companions not in self._under_ddp:
             # Different batches on the two ranks: without averaged gradients their parameters would part.
             batches = [[self.make_batch(seed=2 * number + rank) for number in range(2)] for rank in range(2)]
-            # Pickled here, since a tensor that multiprocessing pickles is shared memory that must outlive it.
-            job = pickle.dumps((companions, self.make_model(), self.options, batches))
-            self._under_ddp[companions] = two_processes(_train_under_ddp, job)
+            self._under_ddp[companions] = two_processes(_train_under_ddp, companions, self.make_model(), self.options, batches)
         first, second = (parameters[companions.index(method)] for parameters in self._under_ddp[companions])
         assert np.isfinite(first).all()
         assert first == second
@@ -178,8 +170,7 @@ def _train(step: Callable[..., StepOutput], model: nn.Module, batches: list[Batc
         optimiser.step()
 
 
-def _train_under_ddp(rank: int, job: bytes) -> list[list[float]]:
-    methods, fresh, options, batches = pickle.loads(job)  # noqa: S301 - from the process that started this one
+def _train_under_ddp(rank: int, methods: tuple[Method, ...], fresh: nn.Module, options: Any, batches: Any) -> list[list[float]]:
     parameters = []
     for method in methods:
         model = copy.deepcopy(fresh)

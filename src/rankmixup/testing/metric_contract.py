@@ -14,8 +14,7 @@ from torchmetrics import Metric
 from rankmixup import random
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import METRICS, evaluate
-from rankmixup.testing.contracts import assert_no_global_randomness
-from rankmixup.testing.helpers import two_processes
+from rankmixup.testing.contracts import assert_no_global_randomness, two_processes
 
 
 class RegisteredMetricContract:
@@ -83,7 +82,7 @@ class MetricContract:
 
     samples: ClassVar[int] = 120
     classes: ClassVar[int] = 10
-    _computed_by_both: ClassVar[dict[tuple[Make, ...], tuple[bytes, bytes]]] = {}
+    _computed_by_both: ClassVar[dict[tuple[Make, ...], tuple[Any, Any]]] = {}
 
     def companions(self, metric: Make) -> tuple[Make, ...]:
         """Metrics to run in one pair of processes, which take seconds to start; of them, the one under test is one."""
@@ -162,10 +161,10 @@ class MetricContract:
         """However unequal their shares, also if one has seen nothing."""
         companions = self.companions(metric)
         if companions not in self._computed_by_both:
-            job = pickle.dumps(([make() for make in companions], *self.make_data(), (self.samples // 3, self.samples)))
-            self._computed_by_both[companions] = two_processes(_compute, job)
+            job = [make() for make in companions], *self.make_data(), (self.samples // 3, self.samples)
+            self._computed_by_both[companions] = two_processes(_compute, *job)
         for rank in self._computed_by_both[companions]:
-            for result in pickle.loads(rank)[companions.index(metric)]:  # noqa: S301 - from a process started here
+            for result in rank[companions.index(metric)]:
                 assert_same(result, function(*self.make_data()))
 
 
@@ -181,9 +180,7 @@ def _state(metric: Metric) -> list[Tensor]:
     return [part for state in states for part in (state if isinstance(state, list) else [state])]
 
 
-def _compute(rank: int, job: bytes) -> bytes:
-    # Pickled by hand, since a tensor that multiprocessing pickles is shared memory that must outlive it.
-    metrics, logits, target, shares = pickle.loads(job)  # noqa: S301 - from the process that started this one
+def _compute(rank: int, metrics: list[Metric], logits: Tensor, target: Tensor, shares: tuple[int, ...]) -> list[list[Any]]:
     results: list[list[Any]] = [[] for _ in metrics]
     for metric, found in zip(metrics, results, strict=True):
         for share in shares:
@@ -194,7 +191,7 @@ def _compute(rank: int, job: bytes) -> bytes:
                 warnings.simplefilter("ignore", UserWarning)  # torchmetrics' about compute without update
                 found.append(metric.compute())
             metric.reset()
-    return pickle.dumps(results)
+    return results
 
 
 def assert_same(ours: Any, theirs: Any) -> None:

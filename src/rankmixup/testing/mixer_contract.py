@@ -7,21 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from rankmixup import random
-from rankmixup.config import Configured
 from rankmixup.errors import InvalidInput
 from rankmixup.mixers import Mixer
-from rankmixup.testing.contracts import ConfiguredContract, assert_no_global_randomness
-from rankmixup.testing.helpers import TinyNet, toy_batch
+from rankmixup.testing.contracts import ConfiguredContract, TinyNet, assert_no_global_randomness, toy_batch
 from rankmixup.types import Mixed
 
 
 class MixerContract(ConfiguredContract):
     """Inherit from it, call the class `Test...` and give it a fixture `mixer`; pytest then runs every test below."""
 
-    @pytest.fixture
-    def subject(self, mixer: Mixer) -> Configured:
-        """The mixer."""
-        return mixer
+    subject = pytest.fixture(lambda self, mixer: mixer)
 
     @staticmethod
     def _mix(mixer: Mixer, model: nn.Module | None = None, *, size: int = 5, seed: int = 0, **options: Any) -> Mixed:

@@ -144,7 +144,14 @@ def paired_comparison(
     if METRICS[key].bins is not None:
         return _combined(key, models, replicates, rng)
     if key in models[0].means:
-        difference, replicated = _mean_differences(key, models, replicates, rng)
+        # Of each sample first, so that what two models share cancels to exactly 0.
+        of_samples = [
+            torch.empty(len(each), dtype=torch.float64).index_copy_(0, each.order.long(), each.means[key].double()) for each in models
+        ]
+        gap = of_samples[0] - of_samples[1]
+        difference, deviation = gap.mean().item(), (gap - gap.mean()).float()
+        draws = [weights @ deviation for _, weights in bootstrap_weights(len(gap), replicates, rng)]
+        replicated = difference + torch.cat(draws).double() / len(gap)
     elif key in PASS_KEYS:
         a, b = (ranked_values(torch.ones(1, len(target)), samples)[key].item() for samples in models)
         draws = [each.ranked[key] for each in bootstrap(models, replicates, rng)]
@@ -156,16 +163,6 @@ def paired_comparison(
     require(len(replicated) > 0 and isfinite(difference), f"{key} of these predictions must be a finite number, which it is not")
     beyond = min(int((replicated <= 0).sum()), int((replicated >= 0).sum()))
     return Difference(difference, *percentiles(replicated), min(1.0, 2 * (1 + beyond) / (1 + len(replicated))))
-
-
-def _mean_differences(key: str, models: list[Samples], replicates: int, rng: torch.Generator) -> tuple[float, Tensor]:
-    """Of each sample first, so that what two models share cancels to exactly 0."""
-    columns = [samples.means[key].double() for samples in models]
-    a, b = (torch.empty_like(column).index_copy_(0, samples.order.long(), column) for column, samples in zip(columns, models, strict=True))
-    mean = (a - b).mean()
-    deviation = (a - b - mean).float()
-    draws = [weights @ deviation for _, weights in bootstrap_weights(len(deviation), replicates, rng)]
-    return mean.item(), mean + torch.cat(draws).double() / len(deviation)
 
 
 def _combined(key: str, models: list[Samples], replicates: int, rng: torch.Generator) -> Difference:

@@ -61,8 +61,7 @@ class Condition:
 
     def holds(self, evaluation: Evaluation) -> bool:
         """Whether the evaluation meets it; refused where there is no such number, which must not pass for a good one."""
-        estimate = self._metrics(evaluation).get(self.key)
-        value = None if estimate is None else getattr(estimate, self.end)
+        value = getattr(self._metrics(evaluation).get(self.key), self.end, None)
         if value is None or math.isnan(value):
             raise InvalidInput(f"condition {self.text!r} must be about a number that these scores have; {self.key} has no {self.end} here")
         return value > self.bound if self.sign == ">" else value < self.bound

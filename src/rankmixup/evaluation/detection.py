@@ -41,9 +41,8 @@ def detect_all(
 def detect(known: Scores, unknown: Scores, score: OODKind, *, replicates: int, rng: torch.Generator) -> dict[str, Estimate]:
     """Metrics of the separation of unknown samples from known ones."""
     inside, outside = (ood_scores(scores.scores, score, from_logits=scores.from_logits) for scores in (known, unknown))
-    values = ood_detection(inside, outside)
     draws = ood_bootstrap(inside, outside, replicates, rng)
-    return {key: Estimate(float(value), *percentiles(draws[key])) for key, value in values.items()}
+    return {key: Estimate(float(value), *percentiles(draws[key])) for key, value in ood_detection(inside, outside).items()}
 
 
 def ood_bootstrap(

@@ -90,18 +90,11 @@ def confidence_histogram(runs: Sequence[Scores], num_bins: int = 20) -> Confiden
     return ConfidenceHistogram(edges, right, wrong, len(kinds[0]), len(kinds[1]), correct.mean().item(), confidences.mean().item())
 
 
-class RiskCoverage(NamedTuple):
-    """Error among the most confident predictions, against the share of predictions that is kept."""
-
-    coverage: Numbers
-    risk: Numbers
-
-
-def risk_coverage_curve(runs: Sequence[Scores]) -> RiskCoverage:
-    """At most 150 points of the curve, spread evenly."""
+def risk_coverage_curve(runs: Sequence[Scores]) -> tuple[Numbers, Numbers]:
+    """Shares of predictions that are kept, and the error among these most confident ones: at most 150 points, spread evenly."""
     risk = risk_coverage(tie_groups(*pooled_top_label(runs)))
     kept = torch.linspace(0, len(risk) - 1, min(150, len(risk))).round().long()  # more could not be seen
-    return RiskCoverage(((kept + 1).double() / len(risk)).numpy(), risk[kept].numpy())
+    return ((kept + 1).double() / len(risk)).numpy(), risk[kept].numpy()
 
 
 class TemperatureCurve(NamedTuple):

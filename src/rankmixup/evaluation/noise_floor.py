@@ -29,12 +29,7 @@ def noise_floor(values: Float[Tensor, " R"], observed: float) -> NoiseFloor:
 
 
 def ece_noise_floor(
-    confidence: Float[Tensor, " N"],
-    observed: float,
-    rng: torch.Generator,
-    *,
-    num_bins: int = 15,
-    replicates: int = 1000,
+    confidence: Float[Tensor, " N"], observed: float, rng: torch.Generator, *, num_bins: int = 15, replicates: int = 1000
 ) -> NoiseFloor:
     """Noise floor of ECE, with its 95 % range and the p-value of `observed`.
 
@@ -134,13 +129,8 @@ def error_floors(samples: Samples, values: dict[str, float | None], replicates: 
     above, pad = shared.diff(), torch.nn.functional.pad
     residuals = pad((grid[1] - grid[0]).diff() - above, (0, 1)) + pad(above, (1, 0))
     found = {
-        "ece": bins.ece(),
-        "ece_l2": bins.ece("l2"),
-        "mce": bins.mce(),
+        **bins.errors(),
         "aece": (mass[0] - mass[1]).diff().abs().sum(dim=1) / size,
-        "oe": bins.oe(),
-        "ue": bins.ue(),
-        "debiased_ece": bins.debiased(),
         "ks": largest / size,
         "smooth_ece": torch.cat([smooth_from_grid(part, size, tolerance=1e-6) for part in residuals.split(64)]),
     }

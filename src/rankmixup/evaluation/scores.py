@@ -11,8 +11,7 @@ from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require
 from rankmixup.evaluation.csv_columns import Asked
-from rankmixup.evaluation.score_csv import class_indices, errors_about
-from rankmixup.evaluation.score_files import read_score_file
+from rankmixup.evaluation.score_files import class_indices, errors_about, read_score_file
 from rankmixup.files import write_npz
 from rankmixup.metrics.inputs import check_scores
 from rankmixup.ops import as_tensor

@@ -42,8 +42,7 @@ def binned(of: Samples | Bootstrap, key: str) -> Any:
 def gap_floor(samples: Samples, key: str, replicates: int, rng: torch.Generator) -> NoiseFloor:
     """Noise floor of a metric that has `bins`."""
     cuts, statistic = binned(samples, key), bin_statistics(samples)[key]
-    gaps = calibrated_gaps(samples.confidence, cuts, replicates, rng)
-    return noise_floor(statistic(gaps), statistic(samples.gaps(cuts)).item())
+    return noise_floor(statistic(calibrated_gaps(samples.confidence, cuts, replicates, rng)), statistic(samples.gaps(cuts)).item())
 
 
 def gap_interval(samples: Samples, key: str, draws: Bootstrap, floor: NoiseFloor) -> Inverted:

@@ -113,12 +113,7 @@ def _percentile_interval(values: Tensor) -> tuple[float | None, float | None]:
 
 
 def all_metrics(
-    logits: Float[Tensor, "N K"],
-    target: Int[Tensor, " N"],
-    *,
-    num_bins: int = 15,
-    from_logits: bool = True,
-    classwise: bool = True,
+    logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = True, classwise: bool = True
 ) -> dict[str, float | None]:
     """Every metric, from one pass over the scores and one sort of the confidences; fractions, not percent.
 
@@ -132,21 +127,16 @@ def all_metrics(
 
 def _values(samples: Samples, class_gaps: list[Tensor] | None) -> dict[str, float | None]:
     """Every metric of samples that were read; `class_gaps` as `read_samples` leaves them."""
-    size, bins, per_class = len(samples), samples.bins(), class_gaps[0] if class_gaps else None
+    size, errors, per_class = len(samples), samples.bins().errors(), class_gaps[0] if class_gaps else None
     ranked = ranked_values(torch.ones(1, 1).expand(1, size), samples)
-    debiased = bins.debiased()
     values = {
         **{key: column.double().mean() for key, column in samples.means.items()},
-        "ece": bins.ece(),
-        "ece_l2": bins.ece("l2"),
-        "mce": bins.mce(),
+        **errors,
         "aece": samples.gaps(samples.mass).abs().sum(),
         "classwise_ece": None if per_class is None else classwise_from_gaps(per_class, size, "mean"),
         "classwise_ece_sum": None if per_class is None else classwise_from_gaps(per_class, size, "sum"),
-        "oe": bins.oe(),
-        "ue": bins.ue(),
         "smooth_ece": smooth_from_grid(residual_grid(samples.confidence, samples.right), size),
-        "debiased_ece": None if debiased.isnan() else debiased,
+        "debiased_ece": None if errors["debiased_ece"].isnan() else errors["debiased_ece"],
         "ks": samples.before(samples.ks_cuts).diff(dim=0).abs().max() / size,
         "aurc": ranked["aurc"],
         "eaurc": ranked["eaurc"].clamp(min=0),  # no order beats the best one; rounding may seem to

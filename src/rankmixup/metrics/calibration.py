@@ -76,6 +76,11 @@ class Bins:
         square = (self.weight * (self.gap.square() - noise) * known).sum(dim=-1)
         return square.clamp(min=0).sqrt().where(known.any(dim=-1), torch.nan)
 
+    def errors(self) -> dict[str, Float[Tensor, "*R"]]:
+        """Every error of equal-width bins by its key in an evaluation."""
+        norms = {"ece": self.ece(), "ece_l2": self.ece("l2"), "mce": self.mce()}
+        return norms | {"oe": self.oe(), "ue": self.ue(), "debiased_ece": self.debiased()}
+
 
 def bin_top_label(confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"], num_bins: int) -> Bins:
     """Sums over equal-width bins, in float64 so that adding a million samples loses nothing."""

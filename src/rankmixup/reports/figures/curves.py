@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankmixup.evaluation.diagrams import RiskCoverage, ScoreDensities, TemperatureCurve
+from rankmixup.evaluation.diagrams import Numbers, ScoreDensities, TemperatureCurve
 from rankmixup.reports.figures.style import ACCENT, BLUE, GREY, finish, label, new_axes, new_figure, series, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def risk_coverage_figure(methods: Mapping[str, RiskCoverage]) -> "Figure":
+def risk_coverage_figure(methods: Mapping[str, tuple[Numbers, Numbers]]) -> "Figure":
     """Error among the most confident predictions, against how many of them are kept."""
     figure, axes = new_axes(4.8, 3.6)
-    for curve, drawn in series(methods):
-        axes.plot(100 * curve.coverage, 100 * curve.risk, markevery=0.12, markersize=4, **drawn)
+    for (coverage, risk), drawn in series(methods):
+        axes.plot(100 * coverage, 100 * risk, markevery=0.12, markersize=4, **drawn)
     axes.set(xlim=(0, 101), xlabel="coverage: most confident predictions kept, %", ylabel="risk: wrong among them, %")
     axes.set_ylim(bottom=0)
     finish(axes)

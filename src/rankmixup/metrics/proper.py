@@ -10,7 +10,7 @@ from rankmixup.metrics.rows import Rows
 def accuracy(logits: Logits, target: Target, *, from_logits: bool = True, top_k: int = 1) -> Scalar:
     """Share of samples whose right class is the most probable one, or among the `top_k` most probable; of equals the first counts.
 
-    >>> accuracy(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([0, 1]), from_logits=False)
+    >>> accuracy([[0.9, 0.1], [0.6, 0.4]], [0, 1], from_logits=False)
     tensor(0.5000, dtype=torch.float64)
     """
     require_whole("top_k", top_k, least=1)
@@ -20,7 +20,7 @@ def accuracy(logits: Logits, target: Target, *, from_logits: bool = True, top_k:
 def negative_log_likelihood(logits: Logits, target: Target, *, from_logits: bool = True) -> Scalar:
     """Mean of -log(probability of the right class), in nats; infinite where that probability is 0.
 
-    >>> negative_log_likelihood(torch.tensor([[0.5, 0.5], [1.0, 0.0]]), torch.tensor([0, 0]), from_logits=False)  # ln(2) / 2
+    >>> negative_log_likelihood([[0.5, 0.5], [1.0, 0.0]], [0, 0], from_logits=False)  # ln(2) / 2
     tensor(0.3466, dtype=torch.float64)
     """
     return per_sample(lambda rows: rows.nll, logits, target, from_logits).mean()
@@ -29,7 +29,7 @@ def negative_log_likelihood(logits: Logits, target: Target, *, from_logits: bool
 def brier_score(logits: Logits, target: Target, *, from_logits: bool = True) -> Scalar:
     """Mean squared distance between the probabilities and the one-hot label, summed over classes (0 to 2).
 
-    >>> brier_score(torch.tensor([[0.5, 0.5], [1.0, 0.0]]), torch.tensor([0, 0]), from_logits=False)  # (0.25 + 0.25 + 0) / 2
+    >>> brier_score([[0.5, 0.5], [1.0, 0.0]], [0, 0], from_logits=False)  # (0.25 + 0.25 + 0) / 2
     tensor(0.2500, dtype=torch.float64)
     """
     return per_sample(lambda rows: rows.brier, logits, target, from_logits).mean()

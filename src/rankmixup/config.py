@@ -24,7 +24,7 @@ class Configured(ABC):  # noqa: B024 - subclasses have the abstract methods
     """
 
     registry: ClassVar[Registry[Any] | None] = None
-    """Where subclasses are filed by name; None for a class that has no siblings to be told from."""
+    """Where subclasses are filed by name; None for a class without alternatives."""
     name: ClassVar[str] = ""
     """The registry key of a concrete subclass."""
 

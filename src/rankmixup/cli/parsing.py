@@ -1,4 +1,4 @@
-"""Arguments into dataclasses, by tyro; whatever is wrong with them comes out as one sentence."""
+"""Arguments into dataclasses, by tyro; errors are one sentence."""
 
 import contextlib
 import io

@@ -41,14 +41,26 @@ def evaluate(
     seed: int = 0,
     source: str = "scores",
 ) -> Evaluation:
-    """Metrics of test scores with intervals and noise floors, and of the same scores after calibration on `calibrate_on=(logits, labels)`.
+    """Metrics of test scores with intervals and noise floors, and of the same scores after calibration on held-out ones.
 
-    Tensors or numpy arrays; with `from_logits=False` all of them are probabilities. `ood` names scores of out-of-distribution samples
-    to be told from the test samples by `score`. `num_bins`, 1 to 1,000, are the bins of ECE and of other binned metrics, and of histogram
-    binning. `objective` is what the calibrator minimises, by default the first of its `objectives`.
+    Args:
+        logits: Test scores `[N, K]`: a tensor, an array or lists.
+        target: Their labels `[N]`.
+        calibrate_on: Held-out scores and labels to fit a calibrator on.
+        objective: What the calibrator minimises, by default the first of its `objectives`.
+        num_bins: Bins of ECE and other binned metrics, and of histogram binning, 1 to 1,000.
+        from_logits: False where all scores are probabilities.
+        calibrate_with: Name of a calibrator, from `rankmixup.list_calibrators()`.
+        ood: Scores of out-of-distribution samples by name, to be separated from the test samples.
+        score: The score that separates them.
+        replicates: Resamples behind every interval, noise floor and p-value.
+        seed: Seed of the resampling.
+        source: Where the scores are from, as the report shows it.
 
-    >>> import torch
-    >>> report = evaluate(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
+    Returns:
+        The metrics as `Estimate`s; print it, or `save("report.html")`.
+
+    >>> report = evaluate([[2.0, 0.0], [0.0, 1.0]], [0, 0])
     >>> report.value("accuracy")
     0.5
     """

@@ -45,7 +45,7 @@ def attempt(task: Task, place: Workplace) -> Event:
     except RunBusy:
         time.sleep(_PATIENCE)
         return Event("waiting", task)
-    except Exception as error:  # whatever is wrong with this run, the others go on
+    except Exception as error:  # an error in one run does not stop the others
         return Event("failed", task, str(error) if isinstance(error, RankMixupError) else f"{type(error).__name__}: {error}")
     return Event("finished", task)
 

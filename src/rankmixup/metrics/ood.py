@@ -1,4 +1,4 @@
-"""Out-of-distribution detection: a score that is larger for stranger inputs, and how well it separates them."""
+"""Out-of-distribution detection: a score that is larger for OOD samples, and how well it separates them."""
 
 from typing import Literal, get_args
 
@@ -17,7 +17,7 @@ KINDS: tuple[OODKind, ...] = get_args(OODKind)
 
 
 def ood_scores(logits: Logits, kind: OODKind = "entropy", *, from_logits: bool = True) -> Float[Tensor, " N"]:
-    """How strange each sample looks, in float64; larger is stranger.
+    """Score of each sample in float64; a larger score means that it is more likely OOD.
 
     `"entropy"` of the probabilities in nats is the paper's; `"max-probability"` is 1 - confidence; `"energy"` is -logsumexp of
     the logits and needs those. With `from_logits=False` the scores are probabilities.
@@ -31,10 +31,10 @@ def ood_scores(logits: Logits, kind: OODKind = "entropy", *, from_logits: bool =
     logits = as_tensor("logits", logits)
     require(logits.ndim == 2, f"logits must have shape [N, K], got {list(logits.shape)}")
     nothing = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
-    return per_sample(lambda rows: _strangeness(rows, kind), logits, nothing, from_logits)
+    return per_sample(lambda rows: _ood_score(rows, kind), logits, nothing, from_logits)
 
 
-def _strangeness(rows: Rows, kind: OODKind) -> Tensor:
+def _ood_score(rows: Rows, kind: OODKind) -> Tensor:
     scores = rows.scores.double()
     if kind == "energy":
         return -scores.logsumexp(dim=1)
@@ -44,7 +44,7 @@ def _strangeness(rows: Rows, kind: OODKind) -> Tensor:
 
 
 def ood_detection(id_scores: ArrayLike, ood_scores: ArrayLike) -> dict[str, float]:
-    """How well scores that are larger for strange samples tell the two sets apart.
+    """How well scores that are larger for OOD samples separate the two sets.
 
     `auroc`: chance that an OOD sample scores higher than an ID one, a tie counts half. `aupr_out`, `aupr_in`: average
     precision with OOD, or ID, as what is looked for. `fpr95`: share of OOD samples accepted at the lowest threshold that
@@ -61,14 +61,14 @@ def ood_detection(id_scores: ArrayLike, ood_scores: ArrayLike) -> dict[str, floa
         require(len(scores) > 0, f"{name} must hold at least one sample, got none")
         require(bool(scores.isfinite().all()), f"{name} must be finite, sample {int(scores.isfinite().long().argmin())} is not")
     both = torch.cat([id_scores, ood_scores])
-    strange = torch.cat([torch.zeros(len(id_scores)), torch.ones(len(ood_scores))]).to(both.device)
-    groups = tie_groups(both, strange)
+    is_ood = torch.cat([torch.zeros(len(id_scores)), torch.ones(len(ood_scores))]).to(both.device)
+    groups = tie_groups(both, is_ood)
     accepted = (groups.size - groups.positive).cumsum(0)
     # In whole numbers: 0.95 N is not exact in floating point where it is a whole number.
     threshold = int((100 * accepted.long() >= 95 * len(id_scores)).long().argmax())
     return {
         "auroc": groups.auroc().item(),
-        "aupr_in": tie_groups(-both, 1 - strange).average_precision().item(),
+        "aupr_in": tie_groups(-both, 1 - is_ood).average_precision().item(),
         "aupr_out": groups.average_precision().item(),
         "fpr95": groups.positive[: threshold + 1].sum().item() / len(ood_scores),
     }

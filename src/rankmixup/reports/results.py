@@ -90,7 +90,7 @@ def _verdict_lines(card: Scorecard) -> list[str]:
 
 
 def insert_summary(document: str, text: str) -> str:
-    """The document with the summary between its markers, whatever stood there before.
+    """The document with the summary between its markers, in place of what was there.
 
     >>> insert_summary(f"a {BEGIN} old {END} b", "new").replace(BEGIN, "(").replace(END, ")").split()
     ['a', '(', 'new', ')', 'b']

@@ -94,7 +94,7 @@ class CalibratorContract:
 
     @pytest.mark.parametrize("kind", ["one class", "one sample", "all right", "all wrong", "constant"])
     def test_odd_data_gives_probabilities(self, calibrator: Calibrator, kind: str) -> None:
-        """Finite ones that sum to 1, whatever the fit could make of the data."""
+        """Finite ones that sum to 1, also if the fit failed."""
         logits, target = self.make_data()
         odd = {"one class": (logits[:, :1], 0 * target), "one sample": (logits[:1], target[:1]), "constant": (0 * logits, target)}
         odd |= {"all right": (logits, logits.argmax(dim=1)), "all wrong": (logits, logits.argmin(dim=1))}

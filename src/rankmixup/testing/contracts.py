@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class ConfiguredContract:
-    """Promises of everything that takes part in a run, the fixture `subject`: it can be written down, read back and told from others."""
+    """What every part of a run (the fixture `subject`) must be able to do: be saved, be read back and be compared with others."""
 
     @pytest.fixture(autouse=True)
     def one_thread(self, request: pytest.FixtureRequest) -> None:

@@ -97,7 +97,7 @@ class MetricContract:
         return logits, target
 
     def test_batches_give_what_the_whole_gives(self, metric: Make, function: Function) -> None:
-        """In whatever batches and whatever order, ties included; also of one sample; and again after a reset."""
+        """In any batches and any order, ties included; also of one sample; and again after a reset."""
         logits, target = self.make_data()
         streaming = metric()
         for size in (self.samples, 37, 1):

@@ -1,4 +1,4 @@
-"""Signs in the history of a run that a setting is wrong. Each rule waits until chance is no explanation, and speaks once."""
+"""Signs in the history of a run that a setting is wrong. Each rule warns once, and only where noise cannot explain what it sees."""
 
 from collections.abc import Iterator, Sequence
 from statistics import mean
@@ -9,7 +9,7 @@ from rankmixup.runs.records import EpochRecord
 _EPOCHS = 5
 """How many epochs must agree."""
 _LARGE_UE = 0.05
-"""A few hundred validation samples show less by chance."""
+"""More than noise causes in a few hundred validation samples."""
 
 
 def advice(history: Sequence[EpochRecord], method: Method) -> list[str]:
@@ -34,7 +34,7 @@ def _signs(history: Sequence[EpochRecord], method: Method) -> Iterator[tuple[str
             yield "diverging", f"validation NLL is {now:.3g}, but {was}; try a smaller lr"
     tau, active = ([value for record in last if (value := record.ranking.get(key)) is not None] for key in ("tau", "active_hinges"))
     if method.orders_mixes and len(tau) == _EPOCHS and max(tau) <= 0:
-        what = f"the ranking loss of {method.name} does not do what it is for; look at its weight and lr"
+        what = f"the ranking loss of {method.name} has no effect; look at its weight and lr"
         yield "unordered", f"confidence has not followed lambda for {_EPOCHS} epochs (Kendall tau {tau[-1]:.2f}): {what}"
     if len(active) == _EPOCHS and min(active) == 1:
         what = "it is out of reach; try a smaller margin"

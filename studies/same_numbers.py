@@ -11,6 +11,7 @@ Exits with 1 if a value differs or a key is missing.
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,7 +35,7 @@ def commands(logits: Path, runs: Path, scale: str, data_root: Path | None) -> di
             f"evaluate, {each}": ["evaluate", str(small), "--calibrate-on", str(held_out), "--calibrate-with", each] for each in calibrators
         },
         "evaluate, ece-grid": ["evaluate", str(small), "--calibrate-on", str(held_out), "--objective", "ece-grid"],
-        **{f"compare, {key}": ["compare", str(small), str(large), "--metric", key] for key in ("ece", "aece", "nll", "ks", "aurc")},
+        **{f"compare, {key}": ["compare", str(small), str(large), "--metric", key] for key in ("ece", "aece", "nll", "aurc")},
         "ood": ["ood", str(small), "--ood", f"resnet110={held_out}"],
         "reproduce": ["reproduce", "all", "--scale", scale, "--no-train", "--runs", str(runs), *root],
     }
@@ -57,10 +58,14 @@ def flat(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def compared(before: Any, after: Any) -> tuple[int, list[str], list[str]]:
-    """How many values are the same; which differ or are missing; which are new."""
+    """How many values are the same; which differ or are missing, alike ones together; which are new."""
     old, new = dict(flat(before)), dict(flat(after))
-    differ = [f"{key}: {value!r}, now {new.get(key, 'missing')!r}" for key, value in old.items() if key not in new or new[key] != value]
-    return len(old) - len(differ), differ, [key for key in new if key not in old]
+    differ = {key: f"{value!r}, now {new.get(key, 'missing')!r}" for key, value in old.items() if key not in new or new[key] != value}
+    alike: dict[str, list[str]] = {}
+    for key, change in differ.items():
+        alike.setdefault(re.sub(r"\.\d+\b", ".#", key), []).append(change)
+    lines = [f"{key}: {changes[0]}" + (f" (first of {len(changes)})" if len(changes) > 1 else "") for key, changes in alike.items()]
+    return len(old) - len(differ), lines, [key for key in new if key not in old]
 
 
 def main() -> int:
@@ -92,8 +97,10 @@ def main() -> int:
                 details += [f"{name}: {' | '.join(output.stderr.strip()[-300:] for output in outputs)}"]
                 failed = True
                 continue
-            same, differ, new = compared(*(json.loads(output.stdout) for output in outputs))
-            lines.append(f"| {name} | {same:,} | {len(differ)} | {len(new)} |")
+            before, after = (json.loads(output.stdout) for output in outputs)
+            same, differ, new = compared(before, after)
+            total = len(dict(flat(before)))
+            lines.append(f"| {name} | {same:,} | {total - same} | {len(new)} |")
             print(lines[-1], file=sys.stderr, flush=True)
             details += [f"{name}: {each}" for each in differ]
             if new:

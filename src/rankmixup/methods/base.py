@@ -70,7 +70,8 @@ class LossMethod(Method):
 
     def loss(self, logits: Float[Tensor, "B K"], target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
         """The whole training loss: `function`, unless a subclass overrides this."""
-        return self.function(logits, target, **vars(self))
+        taken = inspect.signature(self.function).parameters  # a subclass may have fields of its own
+        return self.function(logits, target, **{name: value for name, value in vars(self).items() if name in taken})
 
     def __call__(self, model: nn.Module, batch: Batch, ctx: Context) -> StepOutput:
         logits = check_logits(model(batch.x), rows=len(batch.x))

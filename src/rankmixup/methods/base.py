@@ -1,5 +1,6 @@
 """What a training-time method is: a frozen dataclass whose fields are its configuration and whose call is one step."""
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

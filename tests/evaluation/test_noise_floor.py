@@ -4,10 +4,8 @@ import torch
 from rankmixup import random
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import ece_noise_floor
-from rankmixup.evaluation.noise_floor import classwise_noise_floor
 from rankmixup.evaluation.uncertainty import metric_uncertainty
-from tests.oracles.metrics import random_probs
-from tests.oracles.uncertainty import calibrated_values, repeated, two_class
+from tests.oracles.uncertainty import calibrated_values, two_class
 
 
 def test_floors_are_what_calibrated_models_show(rng):
@@ -23,21 +21,6 @@ def test_floors_are_what_calibrated_models_show(rng):
         # A central 95 % range holds 95 % of the naive draws, give or take four standard errors.
         assert ((values >= floor.low) & (values <= floor.high)).double().mean() > 0.95 - 4 * (0.95 * 0.05 / 150) ** 0.5, key
     assert ece_noise_floor(confidence, 0.0, rng).mean == pytest.approx(found["ece"].floor.mean, rel=0.1)
-
-
-@pytest.mark.parametrize(("num_bins", "cells"), [(5, 1 << 25), (50, 0)], ids=["every cell", "cells with labels"])
-def test_classwise_floor_draws_labels_from_the_probabilities(num_bins, cells, rng, monkeypatch):
-    probs, _ = random_probs(120, 3, rng, sharpness=1.0)
-    values = []
-    for _ in range(200):
-        label = torch.multinomial(probs, 1, generator=rng).squeeze(1)
-        values.append(repeated(probs, label, torch.ones(120), num_bins)["classwise_ece_sum"])
-    expected = torch.tensor(values, dtype=torch.float64)
-    monkeypatch.setattr("rankmixup.evaluation.noise_floor._DENSE", cells)
-    floor = classwise_noise_floor(probs.split(50), 120, num_bins, 1000, rng)
-    error = (expected.var() / len(expected) + floor.var() / len(floor)).sqrt()
-    assert abs(floor.mean() - expected.mean()) < 4 * error
-    assert floor.std().item() == pytest.approx(expected.std().item(), rel=0.3)
 
 
 @pytest.mark.parametrize(("observed", "p_value"), [(0.0, 1.0), (1.0, 1 / 101)])

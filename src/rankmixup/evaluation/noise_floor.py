@@ -1,7 +1,5 @@
 """Noise floors: what calibration errors show for calibrated models with the same confidences, by consistency resampling."""
 
-from collections.abc import Iterable
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -11,7 +9,6 @@ from rankmixup.evaluation.replicates import Samples
 from rankmixup.evaluation.resampling import BLOCK, Cuts, calibrated_draws, check_replicates, cumulative
 from rankmixup.evaluation.results import NoiseFloor, percentiles
 from rankmixup.metrics.calibration import Bins
-from rankmixup.metrics.rows import bin_index
 from rankmixup.metrics.smooth import grid_cells, residual_grid, smooth_from_grid
 from rankmixup.ops import as_tensor, check_unit
 
@@ -54,47 +51,6 @@ def calibrated_gaps(confidence: Float[Tensor, " N"], cuts: Cuts, replicates: int
     return (cuts.at(cumulative(confidence)) - right).diff() / len(confidence)
 
 
-_DENSE = 1 << 25
-"""Cells of all replicates up to which each is counted; beyond, only the cells that a label falls into are kept."""
-
-
-def classwise_noise_floor(
-    parts: Iterable[Tensor], samples: int, num_bins: int, replicates: int, rng: torch.Generator
-) -> Float[Tensor, " R"]:
-    """Summed classwise ECE of calibrated models: every label is drawn from its own row of probabilities.
-
-    `parts` hold `samples` rows `[n, K]` in all. Fewer than `replicates` values, never fewer than 100, come back where there are so many
-    samples that all would take minutes.
-    """
-    replicates = min(replicates, max(100, 10_000_000 // samples))
-    expected, counts, hits = torch.zeros(0, dtype=torch.float64), torch.zeros(0), []
-    for part in parts:
-        classes = part.shape[1]
-        cells = classes * num_bins
-        dense = replicates * cells <= _DENSE or samples >= cells
-        if len(expected) == 0:
-            expected, counts = torch.zeros(cells, dtype=torch.float64), torch.zeros(replicates if dense else 0, cells)
-        for probs in part.split(max(1, (1 << 20) // max(classes, replicates))):
-            cell = bin_index(probs.flatten(), num_bins).view_as(probs) + torch.arange(classes) * num_bins
-            expected.index_add_(0, cell.flatten(), probs.flatten())
-            edges = probs.cumsum(dim=1)
-            draws = torch.rand(len(probs), replicates, generator=rng, dtype=torch.float64) * edges[:, -1:]
-            label = torch.searchsorted(edges, draws, right=True).clamp(max=classes - 1)
-            hit = cell.gather(1, label).T
-            if dense:
-                counts.scatter_add_(1, hit, torch.ones(1, 1).expand_as(hit))
-            else:
-                hits.append(hit.int())
-    if len(counts) > 0:
-        return (expected - counts.double()).abs().sum(dim=1) / samples
-    # Where no label falls, the gap is the expected sum itself.
-    values = []
-    for row in torch.cat(hits, dim=1):
-        cell, count = row.unique(return_counts=True)
-        values.append(((expected[cell] - count).abs() - expected[cell]).sum())
-    return (expected.sum() + torch.stack(values)) / samples
-
-
 _STEPS = 1024
 """Grid for replicates of smooth ECE; the observed value is taken from the same grid where the two are compared."""
 
@@ -110,18 +66,19 @@ def error_floors(samples: Samples, values: dict[str, float | None], replicates: 
     for first in range(0, size, BLOCK):
         confidence, last = (each[first : first + BLOCK] for each in (samples.confidence, samples.last))
         _, share = grid_cells(confidence, _STEPS)
-        expected, ends = cumulative(confidence), None if bool(last.all()) else last.nonzero().squeeze(1)
+        expected, ends = cumulative(confidence), last.nonzero().squeeze(1) + 1
+        at_ends = expected.index_select(0, ends)
         confident += cuts.at(expected, first)
         shared -= cells.at(cumulative(confidence * share), first)
         for rows, draws in calibrated_draws(confidence, replicates, rng):
             drawn = cumulative(draws)
             right[rows] += cuts.at(drawn, first)
             shared[rows] += cells.at(cumulative(draws * share), first)
-            gap = expected[1:] - drawn[:, 1:] + running[rows, None]
-            at_ends = gap if ends is None else gap[:, ends]
-            if at_ends.shape[1] > 0:
-                largest[rows] = largest[rows].maximum(at_ends.abs().amax(dim=1))
-            running[rows] = gap[:, -1]
+            if len(at_ends) > 0:
+                gap = at_ends - (drawn[:, 1:] if len(at_ends) == len(confidence) else drawn.index_select(1, ends))
+                lowest, highest = (end + running[rows] for end in gap.aminmax(dim=1))
+                largest[rows] = largest[rows].maximum(highest).maximum(-lowest)
+            running[rows] += expected[-1] - drawn[:, -1]
     width, mass, grid = zip(confident.split(sizes), right.split(sizes, dim=1), strict=True)
     count, total = (each.expand(replicates, -1) for each in (samples.width.start.diff().double(), width[0].diff()))
     bins = Bins(count, total, width[1].diff())

@@ -20,12 +20,15 @@ from rankmixup.evaluation.resampling import cumulative
 
 
 class WrongRuns(NamedTuple):
-    """Runs of equal log-odds with a wrong prediction, in order of confidence; of all samples in 32 bits, which suffice for any."""
+    """Runs of equal log-odds with a wrong prediction, in order of confidence; of all samples in 32 bits, which suffice for any.
+
+    Neighbours that hold nothing but wrong predictions are one run: the formulas above give the same for both together.
+    """
 
     start: Int[Tensor, " G"]
     end: Int[Tensor, " G"]
     wrong: Int[Tensor, " W"]
-    """Places of all wrong predictions."""
+    """Places of the wrong predictions in runs that hold right ones too."""
     until: Int[Tensor, " G"]
     """How many of those come before the end of the run."""
 
@@ -37,8 +40,14 @@ class WrongRuns(NamedTuple):
             ends = last[first:stop].nonzero().squeeze(1) + 1
             wrong = (~right[first:stop]).nonzero().squeeze(1)
             run, count = torch.searchsorted(ends, wrong, right=True).unique_consecutive(return_counts=True)
-            start = torch.nn.functional.pad(ends, (1, 0))[run]
-            parts.append([each.int() for each in (start + first, ends[run] + first, wrong + first, count.cumsum(0) + before)])
+            start, end = torch.nn.functional.pad(ends, (1, 0))[run], ends[run]
+            mixed = count < end - start
+            joins = (start[1:] == end[:-1]) & ~mixed[1:] & ~mixed[:-1]
+            opens, closes = torch.ones(2, len(run), dtype=torch.bool)
+            opens[1:], closes[:-1] = ~joins, ~joins
+            until = (count * mixed).cumsum(0) + before
+            wrong = wrong[mixed.repeat_interleave(count)]
+            parts.append([each.int() for each in (start[opens] + first, end[closes] + first, wrong + first, until[closes])])
             before += len(wrong)
         return cls(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
@@ -65,15 +74,13 @@ class RankedSums:
     def add(self, rows: slice, weights: Float[Tensor, "r n"], runs: WrongRuns) -> None:
         """Add a block of samples to some replicates."""
         taken = cumulative(weights)
-        own = weights.index_select(1, runs.wrong)
-        wrong, ends = cumulative(own), taken.index_select(1, runs.end)
-        if len(runs.start) == len(runs.wrong) and bool((runs.end - runs.start == 1).all()):
-            until, in_run = wrong[:, 1:].double(), own.double()  # without ties, each run is one wrong prediction
-            wrong_in_run = in_run
-        else:
-            until = wrong.index_select(1, runs.until).double()
-            in_run = (ends - taken.index_select(1, runs.start)).double()
-            wrong_in_run = until.diff(dim=1, prepend=torch.zeros(len(until), 1, dtype=torch.float64))
+        ends = taken.index_select(1, runs.end).double()
+        in_run = ends - taken.index_select(1, runs.start)
+        wrong_in_run = in_run
+        if len(runs.wrong) > 0:
+            counted = cumulative(weights.index_select(1, runs.wrong)).index_select(1, torch.nn.functional.pad(runs.until, (1, 0))).diff()
+            wrong_in_run = torch.where(runs.until.diff(prepend=runs.until.new_zeros(1)) > 0, counted.double(), in_run)
+        until = wrong_in_run.cumsum(dim=1)
         above = self.samples - self.below[rows, None] - ends
         beyond = above.long()
         inner, outer = self.harmonic.take(beyond), self.harmonic.take(beyond + in_run.long())
@@ -82,7 +89,7 @@ class RankedSums:
         # Of those above, as many are wrong as in the whole replicate minus those until here: the whole is known at the end.
         self.wins[rows] += (wrong_in_run * (above + self.wrong[rows, None] + until + (in_run - wrong_in_run) / 2)).sum(dim=1)
         self.below[rows] += taken[:, -1]
-        self.wrong[rows] += wrong[:, -1]
+        self.wrong[rows] += wrong_in_run.sum(dim=1)
 
     def values(self) -> dict[str, Tensor]:
         """Every replicate's; NaN for the AUROC of one with no wrong or no right prediction."""

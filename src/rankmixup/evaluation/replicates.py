@@ -14,7 +14,7 @@ from rankmixup.evaluation.ranked_replicates import RankedSums, WrongRuns
 from rankmixup.evaluation.resampling import BLOCK, Cuts, block_draws, bootstrap_weights, check_replicates, cumulative
 from rankmixup.metrics.calibration import Bins
 from rankmixup.metrics.inputs import checked_rows
-from rankmixup.metrics.rows import check_num_bins
+from rankmixup.metrics.rows import Rows, check_num_bins
 from rankmixup.metrics.ties import confidence_odds, last_of_ties, tie_key
 from rankmixup.ops import as_tensor
 
@@ -115,10 +115,10 @@ def read_samples(
     *,
     num_bins: int,
     from_logits: bool,
-    class_gaps: list[Tensor] | None = None,
+    each: Callable[[Rows], None] = lambda rows: None,
     more: Mapping[str, Tensor] | None = None,
 ) -> Samples:
-    """Check the scores and reduce them to columns, with `more` columns; `class_gaps` of each chunk are added to the one in that list."""
+    """Check the scores and reduce them to columns, with `more` columns; `each` is called with every chunk of rows."""
     check_num_bins(num_bins)
     scores = as_tensor("scores", scores)
     columns: dict[str, Tensor] = {}
@@ -131,9 +131,7 @@ def read_samples(
         for key, values in found.items():
             columns[key][filled : filled + len(values)] = values
         filled += len(rows.target)
-        if class_gaps is not None:
-            gaps = rows.class_gaps(num_bins)
-            class_gaps[:] = [class_gaps[0].add_(gaps) if class_gaps else gaps]
+        each(rows)
     confidence, log_odds = columns.pop("confidence"), columns.pop("log_odds")
     columns |= more or {}
     return sorted_samples(confidence, columns["accuracy"], num_bins, log_odds, columns)

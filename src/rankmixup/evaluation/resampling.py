@@ -83,7 +83,8 @@ class Cuts(NamedTuple):
 
 def cumulative(values: Float[Tensor, "*r n"]) -> Float[Tensor, "*r m"]:
     """Sums of the first 0, 1, ..., n values."""
-    sums = values.new_zeros(*values.shape[:-1], values.shape[-1] + 1)
+    sums = values.new_empty(*values.shape[:-1], values.shape[-1] + 1)
+    sums[..., 0] = 0
     torch.cumsum(values, dim=-1, out=sums[..., 1:])
     return sums
 

@@ -4,7 +4,7 @@ from math import pi, sqrt
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup.evaluation.intervals import Inverted, Statistic, inverted_interval, scaled_interval
@@ -12,7 +12,6 @@ from rankmixup.evaluation.noise_floor import calibrated_gaps, noise_floor
 from rankmixup.evaluation.registry import METRICS
 from rankmixup.evaluation.replicates import GRID_CELLS, Bootstrap, Samples, bootstrap
 from rankmixup.evaluation.results import Estimate, NoiseFloor
-from rankmixup.metrics.rows import bin_edges, bin_index
 from rankmixup.metrics.smooth import smooth_from_grid
 
 
@@ -95,40 +94,3 @@ def _smoothing(sigma: float) -> Float[Tensor, "G P"]:
     images = torch.cat([2 * turn + sign * middle for turn in range(-2, 3) for sign in (1, -1)]).view(10, -1)
     scaled = (images.unsqueeze(-1) - middle) / sigma
     return (-0.5 * scaled.square()).exp().sum(dim=0) / (sigma * sqrt(2 * pi))
-
-
-class SignFlips:
-    """Noise of the gaps of every class and bin, by the wild bootstrap: all residuals of a sample get the same random sign.
-
-    Unlike resampling it has the right noise also in cells of a single sample, of which many classes have many.
-    """
-
-    def __init__(self, classes: int, num_bins: int, replicates: int, rng: torch.Generator):
-        self.num_bins, self.rng = num_bins, rng
-        self.cells = torch.zeros(classes * num_bins, min(replicates, 200))
-
-    def add(self, probs: Float[Tensor, "n K"], target: Int[Tensor, " n"]) -> None:
-        """Add some samples."""
-        bins, classes = self.num_bins, probs.shape[1]
-        first = self.cells.view(classes, bins, -1)[:, 0]
-        for part, labels in zip(probs.split(2048), target.split(2048), strict=True):
-            signs = torch.empty(len(part), self.cells.shape[1]).bernoulli_(0.5, generator=self.rng).mul_(2).sub_(1)
-            right = part.gather(1, labels.unsqueeze(1)).squeeze(1)
-            self.cells.index_add_(0, labels * bins + bin_index(right, bins), signs, alpha=-1)
-            small = part.float()
-            if bins > 1:
-                # Few probabilities of a row lie above the first edge; only these are put into cells one by one.
-                flat = part.flatten()
-                above = (flat > bin_edges(bins, flat)[0]).nonzero().squeeze(1)
-                values = flat.index_select(0, above)
-                small.view(-1).index_fill_(0, above, 0.0)
-                place = above % classes * bins + bin_index(values, bins)
-                self.cells.index_add_(0, place, signs[above // classes] * values.float().unsqueeze(1))
-            first += small.T @ signs
-
-    def interval(self, gaps: Float[Tensor, "K H"], samples: int, floor: NoiseFloor) -> Inverted:
-        """Interval of the sum of classwise ECE by test inversion, from the sums of `Rows.class_gaps`."""
-        noise = self.cells / samples
-        some = noise.abs().amax(dim=1) > 0
-        gap = gaps.flatten()[some].float().cpu() / samples
-        return inverted_interval(gap, noise[some].T.contiguous(), lambda values: torch.linalg.vector_norm(values, ord=1, dim=-1), floor)

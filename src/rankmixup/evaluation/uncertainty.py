@@ -1,6 +1,5 @@
 """How far a metric can be believed: interval, noise floor, p-value and verdict for every metric of one set of scores."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from zlib import crc32
 
@@ -8,18 +7,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rankmixup import random
 from rankmixup.errors import require_flag
+from rankmixup.evaluation.class_replicates import ClassReplicates
 from rankmixup.evaluation.custom import custom_keys, custom_values, resampled_values
 from rankmixup.evaluation.intervals import Inverted
-from rankmixup.evaluation.noise_floor import classwise_noise_floor, error_floors, noise_floor
+from rankmixup.evaluation.noise_floor import error_floors, noise_floor
 from rankmixup.evaluation.registry import METRICS, PASS_KEYS
 from rankmixup.evaluation.replicates import Samples, bootstrap, ranked_values, read_samples
+from rankmixup.evaluation.resampling import check_replicates
 from rankmixup.evaluation.results import Estimate, percentiles, wilson_interval
 from rankmixup.evaluation.scores import Scores
-from rankmixup.evaluation.statistics import SignFlips, gap_interval, ks_interval, smooth_interval
+from rankmixup.evaluation.statistics import gap_interval, ks_interval, smooth_interval
 from rankmixup.metrics.classwise import classwise_from_gaps
-from rankmixup.metrics.inputs import checked_rows
+from rankmixup.metrics.rows import Rows, check_num_bins
 from rankmixup.metrics.smooth import residual_grid, smooth_from_grid
 
 CALIBRATED = "not distinguishable from calibrated"
@@ -47,29 +47,20 @@ def metric_uncertainty(
     verdict is never "not distinguishable from calibrated" but "rests on a bin of 3 samples".
     An interval may reach down to 0 beside the verdict "miscalibrated": it cuts 2.5 % off each side, the test 5 % off one.
     """
-    class_gaps: list[Tensor] = []
-    keys = custom_keys(logits.shape[-1])
+    check_num_bins(num_bins)
+    check_replicates(replicates)
+    classes = logits.shape[-1]
+    # The state of the generator seeds another one, so that no draw of other metrics depends on the classwise ones.
+    per_class = ClassReplicates(classes, num_bins, len(logits), replicates, crc32(rng.get_state().numpy().tobytes()))
+    keys = custom_keys(classes)
     scores = [Scores(logits, target, from_logits)] if keys else []
     custom = custom_values(scores[0], keys) if keys else {}
     columns = {key: custom.pop(key) for key in keys if custom[key].ndim == 1}
-    samples = read_samples(logits, target, num_bins=num_bins, from_logits=from_logits, class_gaps=class_gaps, more=columns)
-    values = _values(samples, class_gaps)
+    samples = read_samples(logits, target, num_bins=num_bins, from_logits=from_logits, each=per_class.add, more=columns)
+    values = _values(samples, per_class.gaps)
     (draws,) = bootstrap([samples], replicates, rng)
     floors = error_floors(samples, values, replicates, rng)
-    classes = logits.shape[1]
-    # The noise of all cells is held at once. The state of the generator seeds another one, so that no draw after this one moves.
-    fits = classes * num_bins <= 1 << 18 and not samples.unanimous
-    signs = SignFlips(classes, num_bins, replicates, random.stream(crc32(rng.get_state().numpy().tobytes()), "signs")) if fits else None
-
-    def parts() -> Iterator[Tensor]:
-        confidence = torch.empty_like(samples.confidence).index_copy_(0, samples.order.long(), samples.confidence)
-        for rows in checked_rows(logits, target, from_logits=from_logits, confidence=confidence):
-            probs = rows.probabilities.cpu()
-            if signs is not None:
-                signs.add(probs, rows.target.cpu())
-            yield probs
-
-    classwise = classwise_noise_floor(parts(), len(samples), num_bins, replicates, rng)
+    classwise = per_class.calibrated()
     for key, scale in (("classwise_ece", classes), ("classwise_ece_sum", 1)):
         if (value := values[key]) is not None:
             floors[key] = noise_floor(classwise / scale, value)
@@ -80,8 +71,7 @@ def metric_uncertainty(
         inverted["debiased_ece"] = inverted["ece_l2"]
         inverted["ks"] = ks_interval(samples, draws, floors["ks"])
         inverted["smooth_ece"] = smooth_interval(samples, draws, floors["smooth_ece"])
-        if signs is not None:
-            total = signs.interval(class_gaps[0], len(samples), floors["classwise_ece_sum"])
+        if (total := per_class.interval(floors["classwise_ece_sum"])) is not None:
             inverted |= {"classwise_ece_sum": total, "classwise_ece": Inverted(*(each / classes for each in total))}
         ends |= {key: _percentile_interval(draw) for key, draw in draws.ranked.items()}
         for key, interval in inverted.items():
@@ -121,13 +111,19 @@ def all_metrics(
     right or all wrong, debiased_ece where no bin holds two samples; and the classwise ones with `classwise=False`.
     """
     require_flag("classwise", classwise)
-    gaps: list[Tensor] | None = [] if classwise else None
-    return _values(read_samples(logits, target, num_bins=num_bins, from_logits=from_logits, class_gaps=gaps), gaps)
+    gaps: Tensor | None = None
+
+    def add_gaps(rows: Rows) -> None:
+        nonlocal gaps
+        if classwise:
+            gaps = rows.class_gaps(num_bins).cpu() + (0 if gaps is None else gaps)
+
+    return _values(read_samples(logits, target, num_bins=num_bins, from_logits=from_logits, each=add_gaps), gaps)
 
 
-def _values(samples: Samples, class_gaps: list[Tensor] | None) -> dict[str, float | None]:
-    """Every metric of samples that were read; `class_gaps` as `read_samples` leaves them."""
-    size, errors, per_class = len(samples), samples.bins().errors(), class_gaps[0] if class_gaps else None
+def _values(samples: Samples, per_class: Float[Tensor, "K H"] | None) -> dict[str, float | None]:
+    """Every metric of samples that were read, and of the sums of `Rows.class_gaps`."""
+    size, errors = len(samples), samples.bins().errors()
     ranked = ranked_values(torch.ones(1, 1).expand(1, size), samples)
     values = {
         **{key: column.double().mean() for key, column in samples.means.items()},

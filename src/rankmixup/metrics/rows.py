@@ -42,6 +42,17 @@ def bin_edges(num_bins: int, like: Tensor) -> Float[Tensor, " E"]:
     return torch.linspace(0, 1, num_bins + 1, dtype=torch.float64, device=like.device)[1:-1].to(like.dtype)
 
 
+def above_first_bin(probs: Float[Tensor, "n K"], num_bins: int) -> tuple[Int[Tensor, " A"], Int[Tensor, " A"], Float[Tensor, " A"]]:
+    """Of the few probabilities outside the first bin: flat position, cell (class times bins plus bin), and value.
+
+    At most H classes of a row lie above the first edge, 1 / H: with many classes only these few must be binned one by one.
+    """
+    flat = probs.flatten()
+    above = (flat > bin_edges(num_bins, flat)[0]).nonzero().squeeze(1) if num_bins > 1 else flat.new_zeros(0, dtype=torch.long)
+    values = flat.index_select(0, above)
+    return above, above % probs.shape[1] * num_bins + bin_index(values, num_bins), values
+
+
 class Rows:
     """A chunk of checked scores `[n, K]` of any precision, with its labels; every figure is computed in float64.
 
@@ -119,7 +130,7 @@ class Rows:
         """All of them, which most figures do without."""
         if not self.from_logits:
             return self.scores.double()
-        return (self.scores - self.largest.unsqueeze(1)).exp_().mul_(self._scale.unsqueeze(1))
+        return (self._wrong * self._scale.unsqueeze(1)).scatter_(1, self.target.unsqueeze(1), self.right_probability.unsqueeze(1))
 
     @cached_property
     def right_probability(self) -> Float[Tensor, " n"]:
@@ -149,8 +160,8 @@ class Rows:
         if len(rows) == 0:
             return sure
         # index_select copies whole rows; indexing with a tensor goes through them one number at a time.
-        scores, target, score = (each.index_select(0, rows) for each in (self.scores, self.target, self.right_score))
-        target, score = target.unsqueeze(1), score.unsqueeze(1)
+        target, score = (each.index_select(0, rows).unsqueeze(1) for each in (self.target, self.right_score))
+        scores = self.scores if k > 1 and len(rows) == len(self.scores) else self.scores.index_select(0, rows)
         if k == 1:
             ahead = torch.zeros_like(rows)
             tied = scores.scatter_(1, target, -torch.inf).amax(dim=1) == score.squeeze(1)
@@ -170,14 +181,10 @@ class Rows:
         classes = wrong.shape[1]
         right = self.right_probability
         place, weight = [self.target * num_bins + bin_index(right, num_bins)], [right - 1]
-        if num_bins > 1:
-            # At most H classes of a row lie above the first edge, 1 / H: with many classes only these few must be binned.
-            flat = wrong.view(-1)
-            above = (flat > bin_edges(num_bins, wrong)[0]).nonzero().squeeze(1)
-            values = flat.index_select(0, above)
-            place.append(above % classes * num_bins + bin_index(values, num_bins))
-            weight.append(values)
-            flat.index_fill_(0, above, 0.0)
+        above, cells, values = above_first_bin(wrong, num_bins)
+        place.append(cells)
+        weight.append(values)
+        wrong.view(-1).index_fill_(0, above, 0.0)
         gaps = torch.bincount(torch.cat(place), torch.cat(weight), minlength=classes * num_bins).view(classes, num_bins)
         gaps[:, 0] += wrong.sum(dim=0)
         return gaps

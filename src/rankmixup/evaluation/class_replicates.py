@@ -1,5 +1,7 @@
 """Replicates of classwise ECE from one pass over the scores: calibrated models for its noise floor, noise of its gaps for its interval."""
 
+from functools import partial
+
 import numpy as np
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -20,8 +22,7 @@ class ClassReplicates:
     """Sums over the cells of every class and bin; rows of scores are added one chunk after the other."""
 
     def __init__(self, classes: int, num_bins: int, samples: int, replicates: int, seed: int):
-        cells = classes * num_bins
-        self.samples = samples
+        cells, self.samples = classes * num_bins, samples
         self.labels = _DrawnLabels(cells, samples, replicates, random.stream(seed, "labels"))
         self.signs = SignFlips(cells, replicates, random.stream(seed, "signs")) if cells <= _MOST_CELLS else None
         self.gaps = torch.zeros(classes, num_bins, dtype=torch.float64)
@@ -44,10 +45,9 @@ class ClassReplicates:
         """Interval of the sum of classwise ECE by test inversion; None where there are too many cells."""
         if self.signs is None:
             return None
-        noise = self.signs.noise / self.samples
+        noise, norm = self.signs.noise / self.samples, partial(torch.linalg.vector_norm, ord=1, dim=-1)
         some = noise.abs().amax(dim=1) > 0
-        gap = self.gaps.flatten()[some].float() / self.samples
-        return inverted_interval(gap, noise[some].T.contiguous(), lambda values: torch.linalg.vector_norm(values, ord=1, dim=-1), floor)
+        return inverted_interval(self.gaps.flatten()[some].float() / self.samples, noise[some].T.contiguous(), norm, floor)
 
 
 class Cells:
@@ -74,8 +74,7 @@ class _DrawnLabels:
         self.replicates = min(replicates, max(100, 7_500_000 // samples))
         self.dense = self.replicates * cells <= _DENSE or samples >= cells
         self.counts = torch.zeros(self.replicates if self.dense else 0, cells)
-        self.hits: list[Tensor] = []
-        self.observed = torch.zeros(cells, dtype=torch.float64)
+        self.hits, self.observed = list[Tensor](), torch.zeros(cells, dtype=torch.float64)
 
     def add(self, cells: Cells) -> None:
         """Add some samples."""
@@ -94,11 +93,8 @@ class _DrawnLabels:
         if self.dense:
             return (expected - self.counts.double()).abs().sum(dim=1)
         # Where no label falls, the gap is the expected sum itself.
-        values = []
-        for row in torch.cat(self.hits, dim=1):
-            cell, count = row.unique(return_counts=True)
-            values.append(((expected[cell] - count).abs() - expected[cell]).sum())
-        return expected.sum() + torch.stack(values)
+        rows = (row.unique(return_counts=True) for row in torch.cat(self.hits, dim=1))
+        return expected.sum() + torch.stack([((expected[cell] - count).abs() - expected[cell]).sum() for cell, count in rows])
 
 
 class SignFlips:

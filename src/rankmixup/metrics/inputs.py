@@ -26,13 +26,11 @@ _CHUNK = 1 << 18
 """Scores in one chunk: small enough to stay in cache while it is checked and used, large enough to hide Python."""
 
 
-def checked_rows(
-    scores: ArrayLike, target: ArrayLike, *, from_logits: bool, target_name: str = "target", confidence: Tensor | None = None
-) -> Iterator[Rows]:
+def checked_rows(scores: ArrayLike, target: ArrayLike, *, from_logits: bool, target_name: str = "target") -> Iterator[Rows]:
     """Chunks of rows in order; each is checked just before, while it is read into the cache anyway.
 
     Refuses, in one sentence, scores and labels from which no right number can be computed. What all rows together may not be is
-    known when the last one has been read. With `confidence`, known from an earlier pass, the rows are not checked again.
+    known when the last one has been read.
     """
     require_flag("from_logits", from_logits)
     kind = "logits" if from_logits else "probs"
@@ -41,13 +39,12 @@ def checked_rows(
     require(scores.numel() > 0, f"{kind} must hold at least one sample and one class, got shape {list(scores.shape)}")
     target = class_indices(target_name, as_tensor(target_name, target), *scores.shape, wait=True)
     check_same_device(target_name, target, scores)
-    look_like_probs = confidence is None
+    look_like_probs = True
     for place in row_slices(scores, _CHUNK):
         part = scores[place]
         part = part.to(torch.promote_types(part.dtype, torch.float32)).contiguous()  # half precision is slow, transposed scores slower
-        if confidence is None:
-            look_like_probs = _check_part(part, place.start, from_logits) and look_like_probs
-        yield Rows(part, target[place], from_logits, None if confidence is None else confidence[place])
+        look_like_probs = _check_part(part, place.start, from_logits) and look_like_probs
+        yield Rows(part, target[place], from_logits)
     if from_logits and look_like_probs:
         # Rows of a single 1 among zeros are as likely logits written by hand.
         one_hot = bool(((scores == 0) | (scores == 1)).all())

@@ -61,10 +61,8 @@ class Rows:
     difference of large ones: a loss of 1e-20 is still one.
     """
 
-    def __init__(self, scores: Tensor, target: Tensor, from_logits: bool, confidence: Tensor | None = None):
+    def __init__(self, scores: Tensor, target: Tensor, from_logits: bool):
         self.scores, self.target, self.from_logits = scores, target, from_logits
-        if confidence is not None and from_logits:
-            self._scale = confidence.to(scores.device)
 
     @cached_property
     def largest(self) -> Float[Tensor, " n"]:

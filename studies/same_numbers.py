@@ -102,7 +102,7 @@ def main() -> int:
             total = len(dict(flat(before)))
             lines.append(f"| {name} | {same:,} | {total - same} | {len(new)} |")
             print(lines[-1], file=sys.stderr, flush=True)
-            details += [f"{name}: {each}" for each in differ]
+            details += [f"{name}: {each}".replace(str(options.logits), "LOGITS") for each in differ]
             if new:
                 details.append(f"{name}: new keys {', '.join(sorted({key.rpartition('.')[2] for key in new}))}")
             failed |= bool(differ)

@@ -94,11 +94,26 @@ def test_hash_is_the_sha256_of_sorted_compact_json():
 
 
 CHANGES = {
-    RankMixupMRL(): {"weight": 0.2, "mixer": CutMix(), "num_mixes": 2, "margin": 1.0, "space": "probability", "masking": "keep"},
+    RankMixupMRL(): {
+        "weight": 0.2,
+        "mixer": CutMix(),
+        "num_mixes": 2,
+        "margin": 1.0,
+        "space": "probability",
+        "masking": "keep",
+        "gradient": "mixed",
+    },
     RankMixupMNDCG(): {"weight": 0.2, "mixer": Mixup(alpha=1.0), "num_mixes": 2, "ratio": "paper", "relevance": "lambda"},
     ManifoldMixup(layer="random"): {"alpha": 2.0, "lam_mode": "sample", "layer": "layer1", "layers": ("layer1",), "forward": "separate"},
     Mixup(): {"alpha": 2.0, "lam_mode": "sample", "forward": "joint"},
 }
+
+
+def test_a_field_that_was_added_later_changes_the_hash_only_where_it_is_set():
+    """The hash of a version that did not have `gradient` and `tune_on`."""
+    assert RankMixupMRL().content_hash() == "4ab64683a5a565ea73b236659e3d7d37dd4f7c23ae8926e0f1c9c398a4362072"
+    assert RankMixupMRL(gradient="mixed").content_hash() != RankMixupMRL().content_hash()
+    assert RankMixupMRL.from_dict(RankMixupMRL(gradient="mixed").to_dict()).gradient == "mixed"
 
 
 @pytest.mark.parametrize("made", CHANGES)
@@ -172,8 +187,8 @@ def test_a_wrong_field_is_refused_in_one_sentence(fields, message):
         (Method, {"name": "rankmixup-mrl", "margn": 1.0}, r"^unknown field of RankMixupMRL 'margn'; did you mean 'margin'"),
         (Method, {"name": "rankmixup-mrl", "mixer": {"name": "cutmx"}}, r"^unknown mixer 'cutmx'; did you mean 'cutmix'"),
         (Method, {"name": "rankmixup-mrl", "mixer": {"name": "cutmix", "alpha": "1"}}, r"^CutMix\.alpha must be of type float, got '1'$"),
-        (Method, {"name": "rankmixup-mrl", "margin": {"a": 1}}, r"^RankMixupMRL\.margin must be of type float, got \{'a': 1\}$"),
-        (Method, {"name": "rankmixup-mrl", "margin": [1.0]}, r"^RankMixupMRL\.margin must be of type float, got "),
+        (Method, {"name": "rankmixup-mrl", "margin": {"a": 1}}, r"^RankMixupMRL\.margin must be of type float \| 'auto', got \{'a': 1\}$"),
+        (Method, {"name": "rankmixup-mrl", "margin": [1.0]}, r"^RankMixupMRL\.margin must be of type float \| 'auto', got "),
         (Method, {"margin": 1.0}, r"^(?!.*None).*name"),
         (Method, [1], r"^Method must be described by a JSON object, got \[1\]$"),
         (Method, None, r"^Method must be described by a JSON object, got None$"),

@@ -93,6 +93,11 @@ def flatten(data: Mapping[str, Any], separator: str = ".", prefix: str = "") -> 
     return values
 
 
+def added_field(default: Any) -> Any:
+    """A field that earlier versions did not have: at its default it takes no part in the hash, so that ids stay what they were."""
+    return dataclasses.field(default=default, metadata={"added": True})
+
+
 @functools.cache
 def _hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
@@ -105,9 +110,14 @@ def _described(value: Any, all_fields: bool = True) -> Any:
         return value
     if value.registry is not None and value.registry[value.name] is not type(value):
         raise InvalidInput(f"{type(value).__name__} must be registered under a name of its own, it has {value.name!r} from its parent")
-    fields = [field.name for field in dataclasses.fields(value) if all_fields or field.compare]  # type: ignore[arg-type]
+    fields = [field.name for field in dataclasses.fields(value) if all_fields or _takes_part(field, value)]  # type: ignore[arg-type]
     head = {"name": value.name} if value.name else {}
     return head | {name: _described(getattr(value, name), all_fields) for name in fields}
+
+
+def _takes_part(field: "dataclasses.Field[Any]", owner: Any) -> bool:
+    """Whether a field is part of the hash."""
+    return field.compare and not (field.metadata.get("added") and getattr(owner, field.name) == field.default)
 
 
 def _revived(annotation: Any, value: Any) -> Any:
@@ -147,5 +157,12 @@ def _checked(owner: str, field: str, annotation: Any, value: Any) -> Any:
     choices = [str(choice) for expected in _alternatives(annotation) for choice in get_args(expected) if get_origin(expected) is Literal]
     if choices and isinstance(value, str):
         raise unknown_name(where, value, choices)
-    kind = annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")
+    kind = " | ".join(_type_name(expected) for expected in _alternatives(annotation))
     raise InvalidInput(f"{where} must be of type {kind}, got {shown(value)}")
+
+
+def _type_name(kind: Any) -> str:
+    if kind is type(None):
+        return "None"
+    plain = isinstance(kind, type) and get_origin(kind) is None
+    return kind.__name__ if plain else str(kind).replace("typing.", "").replace("Literal['auto']", "'auto'")

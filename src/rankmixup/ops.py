@@ -58,6 +58,19 @@ def confidence(logits: Float[Tensor, "*batch K"]) -> Float[Tensor, "*batch"]:
     return torch.exp(max_logit(logits) - logits.logsumexp(dim=-1))
 
 
+def log_odds(logits: Float[Tensor, "*batch K"]) -> Float[Tensor, "*batch"]:
+    """Log-odds of the largest probability of each row: its logit less the logsumexp of the others.
+
+    A constant added to all logits changes nothing, and it does not saturate as the probability does.
+
+    >>> log_odds(torch.tensor([[1.0, 1.0], [3.0, 1.0], [-1.0, -3.0]]))
+    tensor([0., 2., 2.])
+    """
+    require(logits.shape[-1] >= 2, f"log-odds need at least 2 classes, got {logits.shape[-1]}")
+    largest, place = logits.max(dim=-1)
+    return largest - logits.scatter(-1, place.unsqueeze(-1), -torch.inf).logsumexp(dim=-1)
+
+
 def as_tensor(name: str, value: Any) -> Tensor:
     """The tensor of a tensor, a numpy array or a list of numbers, in any byte order.
 

@@ -223,11 +223,15 @@ def test_keywords_are_fields_of_the_method(method):
     [
         ("mrl", {"margn": 1.0}, r"^unknown field of RankMixupMRL 'margn'; did you mean 'margin'"),
         ("mrl", {"margin": -1.0}, r"^margin must be at least 0, got -1\.0$"),
-        ("mrl", {"x": 1.0}, r"^unknown field of RankMixupMRL 'x'; valid names: margin, masking, mixer, num_mixes, space, weight$"),
+        (
+            "mrl",
+            {"x": 1.0},
+            r"^unknown field of RankMixupMRL 'x'; valid names: gradient, margin, masking, mixer, num_mixes, space, weight$",
+        ),
         ("ce", {"x": 1.0}, r"^unknown field of CrossEntropy 'x'; there are none$"),
         (RankMixupMRL(), {"margin": 1.0}, r"^margin must be set in the method itself or be given with its name or class, got RankMixupMRL"),
         (Method, {}, r"^Method must be described by all its fields, got \[\] \(.*abstract"),
-        ("rankmixup", {}, r"^unknown method 'rankmixup'; did you mean 'rankmixup-mrl' or 'rankmixup-mndcg'"),
+        ("rankmixup", {}, r"^unknown method 'rankmixup'; did you mean 'rankmixup-mrl' or 'rankmixup-list' or"),
     ],
 )
 def test_keywords_that_are_no_fields_are_refused(method, fields, message):
@@ -247,11 +251,14 @@ def test_an_alias_is_the_same_run(alias, name, data):
 
 def test_an_objective_shows_its_method_and_its_fields():
     shown = "RankMixupMRL(weight=0.1, mixer=Mixup(alpha=2.0, lam_mode='batch', forward='separate'), num_mixes=1, margin=1.0"
-    assert repr(objective("mrl", num_classes=10, margin=1.0)) == f"Objective({shown}, space='logit', masking='skip'), num_classes=10)"
+    assert (
+        repr(objective("mrl", num_classes=10, margin=1.0))
+        == f"Objective({shown}, space='logit', masking='skip', gradient='both'), num_classes=10)"
+    )
 
 
 def test_names_are_listed_and_filtered():
-    assert rankmixup.list_methods("rankmixup-*") == ["rankmixup-mndcg", "rankmixup-mrl"]
+    assert rankmixup.list_methods("rankmixup-*") == ["rankmixup-auto", "rankmixup-list", "rankmixup-mndcg", "rankmixup-mrl"]
     assert {"ece", "nll"} <= set(rankmixup.list_metrics()) - set(rankmixup.list_metrics("*rror*"))
     lists = [rankmixup.list_mixers, rankmixup.list_models, rankmixup.list_data, rankmixup.list_calibrators]
     assert [name in each() for name, each in zip(["cutmix", "resnet8", "cifar10", "temperature"], lists, strict=True)] == [True] * 4

@@ -89,3 +89,21 @@ def mndcg(raw: Sequence[Row], mixed: Sequence[Sequence[Row]], relevance: Sequenc
             gain = ideal / dcg
         losses.append(1 - gain)
     return losses
+
+
+def log_odds(logits: Row) -> float:
+    """Of the largest probability, which is some largest logit's; equal ones are as good as any."""
+    top = list(logits).index(max(logits))
+    others = [z for place, z in enumerate(logits) if place != top]
+    return max(logits) - max(others) - math.log(math.fsum(math.exp(z - max(others)) for z in others))
+
+
+def naive_list_loss(raw: Row, mixes: Sequence[Row], relevance: Row, margin: float) -> float:
+    """Mean over all pairs of how far the less relevant one is from staying behind."""
+    items = [(1.0, log_odds(raw)), *((r, log_odds(mix)) for r, mix in zip(relevance, mixes, strict=True))]
+    hinges = []
+    for i, (r_a, s_a) in enumerate(items):
+        for r_b, s_b in items[i + 1 :]:
+            ahead, behind = ((r_a, s_a), (r_b, s_b)) if r_a > r_b else ((r_b, s_b), (r_a, s_a))
+            hinges.append(max(0.0, behind[1] - ahead[1] + margin * (ahead[0] - behind[0])) if r_a != r_b else 0.0)
+    return math.fsum(hinges) / len(hinges)

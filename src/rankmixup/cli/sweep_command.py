@@ -86,7 +86,11 @@ def _divided(argv: list[str]) -> tuple[list[str], dict[str, list[str]]]:
                 raise InvalidInput(f"values must follow the option they are for, got {argument!r}")
             current.append(argument)
     require("--seed" not in grid, "a sweep must be given --seeds N, got --seed")
-    refused = {f"--{field.name.replace('_', '-')}" for field in (*fields(Options), *fields(Hardware))} - {"--model", "--selection"}
+    refused = {f"--{field.name.replace('_', '-')}" for field in (*fields(Options), *fields(Hardware))} - {
+        "--model",
+        "--selection",
+        "--tune-on",
+    }
     require(refused.isdisjoint(grid), f"{', '.join(flag for flag in grid if flag in refused)} must be left out of a sweep")
     return own, grid
 

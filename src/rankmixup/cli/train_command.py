@@ -37,6 +37,8 @@ class Options(Training):
     """Seed of every random stream of the run."""
     selection: Literal["accuracy", "nll", "last"] = "accuracy"
     """Which epoch is kept: best validation accuracy (the paper), lowest validation NLL, or the last."""
+    tune_on: float = 1.0
+    """Share of the validation samples on which options set to auto are tuned; below 1, temperatures are fitted on the others."""
     hardware: Annotated[Hardware, tyro.conf.arg(name="")] = Hardware()
     """What it is trained on."""
     show: bool = False
@@ -90,7 +92,7 @@ def _resumed(argv: list[str]) -> tuple["Run", Options]:
     run = stored.run
     require(stored.path.name == run.id, f"{stored.path} must be named {run.id}, the id of the run that its run.json describes")
     mixer_name, data_name, rest = _take_names(rest)
-    options = Options(model=run.model, seed=run.seed, selection=run.selection, runs=stored.path.parent)
+    options = Options(model=run.model, seed=run.seed, selection=run.selection, tune_on=run.tune_on, runs=stored.path.parent)
     data = run.data if data_name is None else parse_source(data_name)
     asked, options = _parse(_with_mixer(run.method, mixer_name), data, run.optimisation, options, rest)
     require(options.runs == stored.path.parent, f"runs must be left out with --resume, got {options.runs}")
@@ -134,7 +136,8 @@ def _parse(method: "Method", data: "DataSource", optimisation: "Optimisation", o
     flags = [re.sub("^--imbalance(?==|$)", "--data.imbalance", argument) for argument in argv]
     parts |= vars(parse(command, flags, prog=f"rankmixup train {method.name}", description=description))
     options = parts["options"]
-    return Run(parts["method"], parts["data"], options.model, parts["optimisation"], options.seed, options.selection), options
+    named = {name: getattr(options, name) for name in ("model", "seed", "selection", "tune_on")}
+    return Run(parts["method"], parts["data"], optimisation=parts["optimisation"], **named), options
 
 
 def _show(run: "Run", argv: list[str], as_json: bool) -> None:

@@ -97,6 +97,8 @@ class Dataset:
     """Of a long-tailed set: training samples of each class before validation samples were taken from them."""
     val_from_train: bool = False
     """Whether validation samples are part of the published training set; a long tail is then cut before they are taken."""
+    tuning: Split | None = None
+    """Validation samples that are kept apart for fields of a method that feedback sets, if any are."""
 
     def __post_init__(self) -> None:
         x = self.train.x
@@ -118,7 +120,8 @@ class Dataset:
 
     def manifest(self) -> dict[str, Any]:
         """Positions of the samples of each split with a hash of them, number of samples per class, and the view."""
-        positions = {name: getattr(self, name).index.tolist() for name in ("train", "val", "test")}
+        splits = {"train": self.train, "val": self.val, "test": self.test} | ({} if self.tuning is None else {"tuning": self.tuning})
+        positions = {name: split.index.tolist() for name, split in splits.items()}
         return {
             **{name: {"size": len(where), "sha256": content_hash(where), "source": where} for name, where in positions.items()},
             "class_names": list(self.class_names),

@@ -30,6 +30,17 @@ def stratified_hold_out(y: Int[Tensor, " N"], counts: Sequence[int], name: str) 
     return remains.nonzero().squeeze(1), held
 
 
+def with_tuning_split(dataset: Dataset, share: float) -> Dataset:
+    """The data set with this share of the validation samples of each class kept apart as its tuning split; all of it leaves none apart."""
+    if share == 1:
+        return dataset
+    counts = [round(share * int((dataset.val.y == label).sum())) for label in range(dataset.num_classes)]
+    rest, held = stratified_hold_out(dataset.val.y, counts, "tuning")
+    rule = f"tune_on must leave validation samples on both sides, got {share} of {len(dataset.val)} samples"
+    require(len(rest) > 0 and len(held) > 0, rule)
+    return dataclasses.replace(dataset, val=dataset.val[rest], tuning=dataset.val[held])
+
+
 def tenth_held_out(train_size: int, test_size: int, name: str) -> tuple[Int[Tensor, " N"], list[int]]:
     """Positions of training, validation and test samples in a training set followed by a test set, and the size of each split.
 

@@ -2,7 +2,7 @@
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rankmixup.config import Configured
 from rankmixup.errors import require_number
+from rankmixup.methods.dials import Dial
 from rankmixup.mixers import Mixer
 from rankmixup.ops import Loss, check_logits
 from rankmixup.registry import Registry
@@ -33,7 +34,18 @@ class Method(Configured):
 
     def check(self) -> None:
         for name in self.nonnegative:
-            require_number(name, getattr(self, name), least=0)
+            if getattr(self, name) != "auto":
+                require_number(name, getattr(self, name), least=0)
+
+    @property
+    def dials(self) -> Mapping[str, Dial]:
+        """The fields that may be "auto", with their ranges: those of which a larger value means less confidence, or more."""
+        return {}
+
+    @property
+    def auto_dials(self) -> dict[str, Dial]:
+        """The dials that are "auto", which feedback from validation samples sets."""
+        return {name: dial for name, dial in self.dials.items() if getattr(self, name) == "auto"}
 
     @abstractmethod
     def __call__(self, model: nn.Module, batch: Batch, ctx: Context) -> StepOutput:

@@ -1,11 +1,13 @@
 """Entropy penalty: cross-entropy that pays for predictions without entropy."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch.nn import functional as F
 
 from rankmixup.errors import require_flag, require_number
 from rankmixup.methods.base import LossMethod, register
+from rankmixup.methods.dials import Auto, Dial
 from rankmixup.ops import Logits, Loss, Reduction, Target, check_batch, reduce
 
 
@@ -41,7 +43,11 @@ class EntropyPenalty(LossMethod):
 
     function = staticmethod(entropy_penalty_loss)
     nonnegative = ("weight",)
-    weight: float = 0.1
-    """Weight of the entropy (beta in Pereyra et al.), the supplement's and the release's."""
+    weight: float | Auto = 0.1
+    """Weight of the entropy (beta in Pereyra et al.), the supplement's and the release's; auto: set by feedback."""
     per_class: bool = False
     """Divide the entropy by the number of classes, as released."""
+
+    @property
+    def dials(self) -> Mapping[str, Dial]:
+        return {"weight": Dial(0.01, 3.0, start=0.01, scale="log")}

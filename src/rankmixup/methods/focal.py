@@ -1,5 +1,6 @@
 """Focal loss: cross-entropy that cares less about what is already predicted well, with a fixed or a sample's own exponent."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +10,7 @@ from torch.nn import functional as F
 
 from rankmixup.errors import require_number
 from rankmixup.methods.base import LossMethod, register
+from rankmixup.methods.dials import Auto, Dial
 from rankmixup.ops import Logits, Loss, Reduction, Target, check_batch, reduce
 
 
@@ -56,8 +58,12 @@ class Focal(LossMethod):
 
     function = staticmethod(focal_loss)
     nonnegative = ("gamma",)
-    gamma: float = 3.0
-    """Exponent gamma of 1 - p_y, 3 as in the supplement and the release: how fast a sample's loss fades; 0 is cross-entropy."""
+    gamma: float | Auto = 3.0
+    """Exponent gamma of 1 - p_y, 3 as in the supplement and the release: how fast a sample's loss fades; 0 is cross-entropy. Or auto."""
+
+    @property
+    def dials(self) -> Mapping[str, Dial]:
+        return {"gamma": Dial(0.0, 10.0, start=0.0)}
 
 
 @register("flsd")

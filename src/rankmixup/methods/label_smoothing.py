@@ -1,11 +1,13 @@
 """Label smoothing: cross-entropy against a target that leaves a little to every class."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch.nn import functional as F
 
 from rankmixup.errors import require_number
 from rankmixup.methods.base import LossMethod, register
+from rankmixup.methods.dials import Auto, Dial
 from rankmixup.ops import Logits, Loss, Reduction, Target, check_batch, reduce
 
 
@@ -33,8 +35,13 @@ class LabelSmoothing(LossMethod):
     """Cross-entropy against labels smoothed towards the uniform distribution (Müller et al., 2019)."""
 
     function = staticmethod(label_smoothing_loss)
-    smoothing: float = 0.05
-    """Share of the label that is spread evenly over all classes (alpha in the supplement)."""
+    smoothing: float | Auto = 0.05
+    """Share of the label that is spread evenly over all classes (alpha in the supplement); auto: set by feedback."""
+
+    @property
+    def dials(self) -> Mapping[str, Dial]:
+        return {"smoothing": Dial(0.0, 0.5, start=0.0)}
 
     def check(self) -> None:
-        require_number("smoothing", self.smoothing, least=0, most=1)
+        if self.smoothing != "auto":
+            require_number("smoothing", self.smoothing, least=0, most=1)

@@ -1,22 +1,27 @@
 """RankMixup: be more confident on raw samples than on mixed ones, and the more so the larger lambda."""
 
+import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from rankmixup import ops
+from rankmixup.config import added_field
 from rankmixup.errors import require, require_choice, require_number, require_whole
 from rankmixup.methods.base import Method, register
 from rankmixup.methods.cross_entropy import cross_entropy_loss
+from rankmixup.methods.dials import Auto, Dial
 from rankmixup.mixers import Mixed, Mixer, Mixup
 from rankmixup.ops import Logits, Loss, PlainArray, Reduction
 from rankmixup.types import Batch, Context, StepOutput
 
-Space = Literal["logit", "probability"]
+Space = Literal["logit", "probability", "log-odds"]
+Gradient = Literal["both", "mixed"]
 Masking = Literal["skip", "release", "keep"]
 Ratio = Literal["symmetric", "paper"]
 Mixes: TypeAlias = Float[Tensor, "M B K"] | PlainArray
@@ -29,6 +34,7 @@ def mixup_ranking_loss(
     *,
     margin: float = 2.0,
     space: Space = "logit",
+    gradient: Gradient = "both",
     same_class: Bool[Tensor, " B"] | Bool[Tensor, "M B"] | PlainArray | None = None,
     masking: Masking = "skip",
     reduction: Reduction = "mean",
@@ -38,8 +44,9 @@ def mixup_ranking_loss(
     Args:
         logits: Of the raw samples, `[B, K]`.
         mixed_logits: Of one mix of each sample, `[B, K]`, or of M of them, `[M, B, K]`, over which a sample's loss is the mean.
-        margin: By how much a raw sample must beat its mix.
-        space: What is compared: the largest logit or the largest probability.
+        margin: By how much a raw sample must beat its mix; only with `space="log-odds"` may it be negative.
+        space: What is compared: the largest logit, the largest probability, or its log-odds.
+        gradient: Whether the loss raises the raw sample's confidence and lowers the mix's, or does the second alone.
         same_class: Where the partner has the sample's own class, `[B]` or `[M, B]`.
         masking: What becomes of those mixes, see below.
         reduction: "mean", "sum", or "none" for one loss per sample.
@@ -47,19 +54,22 @@ def mixup_ranking_loss(
     **Deviation:** `space="logit"` compares largest logits, as the release does; `"probability"` is Eq. (10) to the letter,
     where a margin of 1 or more can never be met. `masking="skip"` sets the hinge to 0 where `same_class` (still divided
     by B); `"release"` multiplies the mean hinge by the share of other-class pairs, which is what the release's broadcast
-    of a mask `[N]` against a hinge `[N, 1]` amounts to; `"keep"` is the paper, which says nothing of it.
+    of a mask `[N]` against a hinge `[N, 1]` amounts to; `"keep"` is the paper, which says nothing of it. `space="log-odds"` and
+    `gradient="mixed"` are ours: adding a constant to all logits then changes nothing, and a larger margin only ever asks for less
+    confidence.
 
     >>> raw, mixed = torch.tensor([[3.0, 0.0], [1.0, 0.0]]), torch.tensor([[0.5, 0.0], [0.0, 2.0]])
     >>> mixup_ranking_loss(raw, mixed, margin=2.0, reduction="none")  # 0.5 - 3 + 2 < 0, and 2 - 1 + 2
     tensor([0., 3.])
     """
-    require_number("margin", margin, least=0)
-    require_choice("space", space, ("logit", "probability"))
+    require_choice("space", space, get_args(Space))
+    require_choice("gradient", gradient, get_args(Gradient))
+    require_number("margin", margin, least=_least_margin(space))
     require_choice("masking", masking, ("skip", "release", "keep"))
     mixed_logits = ops.check_floats("mixed_logits", mixed_logits)
     one_mix = mixed_logits.ndim == 2
-    logits, mixed_logits = _check_pair(logits, mixed_logits.unsqueeze(0) if one_mix else mixed_logits)
-    hinge = _hinges(logits, mixed_logits, margin, space)
+    logits, mixed_logits = check_mixes(logits, mixed_logits.unsqueeze(0) if one_mix else mixed_logits)
+    hinge = _hinges(logits.detach() if gradient == "mixed" else logits, mixed_logits, margin, space)
     if same_class is not None:
         same_class = ops.check_tensor("same_class", same_class, logits)
         require(same_class.dtype == torch.bool, f"same_class must hold true or false, got {same_class.dtype}")
@@ -71,8 +81,12 @@ def mixup_ranking_loss(
 
 
 def _hinges(logits: Float[Tensor, "B K"], mixed_logits: Float[Tensor, "M B K"], margin: float, space: Space) -> Float[Tensor, "M B"]:
-    score = ops.confidence if space == "probability" else ops.max_logit
+    score = {"probability": ops.confidence, "logit": ops.max_logit, "log-odds": ops.log_odds}[space]
     return torch.relu(score(ops.upcast(mixed_logits)) - score(ops.upcast(logits)) + margin)
+
+
+def _least_margin(space: Space) -> float:
+    return -math.inf if space == "log-odds" else 0
 
 
 def mndcg_loss(
@@ -101,12 +115,9 @@ def mndcg_loss(
     0.1934
     """
     require_choice("ratio", ratio, ("symmetric", "paper"))
-    logits, mixed_logits = _check_pair(logits, mixed_logits)
-    relevance = ops.check_unit("relevance", relevance, logits)
-    shape = mixed_logits.shape[:2]
-    require(relevance.shape == shape, f"relevance must have shape {list(shape)}, got {list(relevance.shape)}")
+    logits, mixed_logits = check_mixes(logits, mixed_logits)
+    relevance = check_relevance(relevance, mixed_logits)
     raw, mixed = ops.confidence(logits), ops.confidence(mixed_logits)  # [B] and [M, B]
-    relevance = relevance.to(mixed.dtype)
     # Stable, so that equal relevances (one lambda drawn twice, two same-class partners) keep the order they were drawn in.
     order = relevance.argsort(dim=0, descending=True, stable=True)
     positions = torch.arange(2, len(mixed) + 2, device=mixed.device, dtype=mixed.dtype)
@@ -117,7 +128,7 @@ def mndcg_loss(
     return ops.reduce(1 - value, reduction)
 
 
-def _check_pair(logits: Logits, mixed_logits: Mixes) -> tuple[Tensor, Tensor]:
+def check_mixes(logits: Logits, mixed_logits: Mixes) -> tuple[Tensor, Tensor]:
     """Both as tensors, never in half precision; refuses what does not fit together."""
     logits = ops.check_logits(ops.check_floats("logits", logits))
     mixed_logits = ops.check_floats("mixed_logits", mixed_logits, logits)
@@ -127,8 +138,16 @@ def _check_pair(logits: Logits, mixed_logits: Mixes) -> tuple[Tensor, Tensor]:
     return ops.upcast(logits), ops.upcast(mixed_logits)
 
 
+def check_relevance(relevance: PerMix, mixed_logits: Float[Tensor, "M B K"]) -> Float[Tensor, "M B"]:
+    """Relevance of each mix, in the precision of its logits."""
+    found = ops.check_unit("relevance", relevance, mixed_logits)
+    shape = mixed_logits.shape[:2]
+    require(found.shape == shape, f"relevance must have shape {list(shape)}, got {list(found.shape)}")
+    return found.to(mixed_logits.dtype)
+
+
 @dataclass(frozen=True)
-class _RankMixup(Method):
+class RankMixup(Method):
     """Cross-entropy on raw samples plus a weighted ranking term on their mixes; mixed samples get no label."""
 
     orders_mixes = True
@@ -163,32 +182,51 @@ class _RankMixup(Method):
 
 @register("rankmixup-mrl", "mrl")
 @dataclass(frozen=True)
-class RankMixupMRL(_RankMixup):
+class RankMixupMRL(RankMixup):
     """Cross-entropy on raw samples plus the mixup ranking loss, Eq. (10).
 
     Defaults are the paper's for CIFAR-10: one mix, margin 2, weight 0.1, alpha 2.
     """
 
-    nonnegative = ("weight", "margin")
-    margin: float = 2.0
-    """Margin m between the confidences of a raw and a mixed sample (in logits unless `space` says otherwise)."""
+    margin: float | Auto = 2.0
+    """Margin m between the confidences of a raw and a mixed sample (in logits unless `space` says otherwise); auto: set by feedback."""
     space: Space = "logit"
-    """Confidence as the largest logit (the release) or the largest probability (the paper)."""
+    """Confidence as the largest logit (the release), the largest probability (the paper), or its log-odds (ours)."""
     masking: Masking = "skip"
     """What becomes of mixes with a partner of the same class."""
+    gradient: Gradient = added_field("both")
+    """Whether raw samples are made more confident too, or mixes less confident alone (ours)."""
 
-    def hinges(self, logits: Float[Tensor, "B K"], mixed_logits: Float[Tensor, "M B K"]) -> Float[Tensor, "M B"]:
+    @property
+    def dials(self) -> Mapping[str, Dial]:
+        return {"margin": Dial(-20.0, 20.0, start=0.0) if self.space == "log-odds" else Dial(0.0, 10.0, start=0.0)}
+
+    def check(self) -> None:
+        super().check()
+        if self.margin != "auto":
+            require_number("margin", self.margin, least=_least_margin(self.space))
+
+    def hinges(self, logits: Float[Tensor, "B K"], mixed_logits: Float[Tensor, "M B K"]) -> Float[Tensor, "M B"] | None:
+        assert self.margin != "auto"  # set before the first step
         return _hinges(logits, mixed_logits, self.margin, self.space)
 
     def ranking(self, mixed: Mixed, target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
         assert mixed.raw is not None
-        same = mixed.same_class(target)
-        return mixup_ranking_loss(mixed.raw, mixed.logits, margin=self.margin, space=self.space, same_class=same, masking=self.masking)
+        assert self.margin != "auto"
+        return mixup_ranking_loss(
+            mixed.raw,
+            mixed.logits,
+            margin=self.margin,
+            space=self.space,
+            gradient=self.gradient,
+            same_class=mixed.same_class(target),
+            masking=self.masking,
+        )
 
 
 @register("rankmixup-mndcg", "mndcg", "m-ndcg")
 @dataclass(frozen=True)
-class RankMixupMNDCG(_RankMixup):
+class RankMixupMNDCG(RankMixup):
     """Cross-entropy on raw samples plus the M-NDCG loss over several mixes, Eqs. (13) and (14).
 
     Defaults are the paper's for CIFAR-10: three mixes (Q = 4), weight 0.1, alpha 2.

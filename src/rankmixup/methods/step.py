@@ -1,18 +1,21 @@
 """A method made ready for a loop: it holds the random stream and the state, and both survive a checkpoint."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from jaxtyping import Int
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
+from torch.nn import functional as F
 
 from rankmixup import random
 from rankmixup.errors import require, require_whole, shown
 from rankmixup.methods.base import Method
 from rankmixup.methods.cross_entropy import cross_entropy_loss
-from rankmixup.ops import as_tensor, check_counts, check_logits, check_tensor, class_indices
+from rankmixup.methods.dials import FITS, Controller, confidence_gap
+from rankmixup.ops import Logits, Target, as_tensor, check_batch, check_counts, check_logits, check_tensor, class_indices
 from rankmixup.types import Batch, Context, StepOutput
 
 
@@ -30,6 +33,10 @@ class Objective(nn.Module):
         self.num_classes = ctx.num_classes
         self._ctx = ctx
         self._class_counts = ctx.class_counts
+        self._controller = Controller(method.auto_dials)
+        self._set_dials()
+        self._fit = torch.zeros(2, dtype=torch.float64)
+        """Sum over the steps since the last tuning of the cross-entropy of raw training samples, and the number of these steps."""
         self.epoch = 0
         self.steps = 0
 
@@ -59,9 +66,53 @@ class Objective(nn.Module):
         held = self._ctx.class_counts
         if self._class_counts is not None and held is not None and held.device != batch.y.device:  # moved once, not in every step
             self._ctx = dataclasses.replace(self._ctx, class_counts=self._class_counts.to(batch.y.device))
-        output = self.method(model, batch, dataclasses.replace(self._ctx, epoch=self.epoch, step=self.steps))
+        done = self._controller.updates
+        rule = f"{', '.join(self.dials)} must be set by feedback: call tune(val_logits, val_y) after each epoch"
+        require(not self.dials or done >= self.epoch, f"{rule}, got {done} calls by epoch {self.epoch}")
+        output = self.active(model, batch, dataclasses.replace(self._ctx, epoch=self.epoch, step=self.steps))
         self.steps += 1
+        if self.dials and not self._controller.acts and output.logits is not None:
+            loss = F.cross_entropy(output.logits.detach().double(), batch.y)
+            self._fit = self._fit.to(loss.device) + torch.stack([loss, torch.ones_like(loss)])
         return output
+
+    @property
+    def dials(self) -> dict[str, float]:
+        """The fields of the method that are "auto", with the values that they have now."""
+        return dict(self._controller.values)
+
+    def tune(self, logits: Logits, target: Target) -> dict[str, float]:
+        """Set the dials, the fields that are "auto", from how over- or underconfident the network is.
+
+        To be called once after each epoch, with logits in evaluation mode of samples that it is not trained on; with several processes, by
+        each of them with the same samples. A method without such fields is left as it is.
+
+        Args:
+            logits: Of validation samples, `[N, K]`.
+            target: Their class indices, `[N]`.
+
+        Returns:
+            The new values by name.
+        """
+        logits, target = check_batch(logits, target)
+        check_logits(logits, classes=self.num_classes)
+        gap = confidence_gap(logits, target)
+        require(math.isfinite(gap), "logits must be finite, got others")
+        self._controller.update(gap, fits=self._fits())
+        self._set_dials()
+        return self.dials
+
+    def _fits(self) -> bool:
+        """Whether the network fits the training samples since the last call, of all processes; one that is never shown raw samples does."""
+        if self.dials and distributed.is_available() and distributed.is_initialized():
+            distributed.all_reduce(self._fit)
+        loss, steps = self._fit.tolist()
+        self._fit.zero_()
+        return loss <= steps * FITS * math.log(self.num_classes)
+
+    def _set_dials(self) -> None:
+        self.active = dataclasses.replace(self.method, **self.dials)
+        """The method with a number in the place of every "auto"."""
 
     def _check_classes(self, model: nn.Module, inputs: Any, logits: Any) -> None:
         check_logits(logits, classes=self.num_classes)
@@ -75,14 +126,23 @@ class Objective(nn.Module):
         self._ctx.rng.set_state(rng.get_state())
 
     def get_extra_state(self) -> Tensor:
-        """Epoch, step and random stream as one tensor of bytes, which every checkpoint format can hold."""
+        """Epoch, step, dials and random stream as one tensor of bytes, which every checkpoint format can hold."""
         counters = torch.tensor([self.epoch, self.steps]).view(torch.uint8)
-        return torch.cat([counters, self._ctx.rng.get_state()])
+        return torch.cat([counters, *self._dial_bytes(), self._ctx.rng.get_state()])
+
+    def _dial_bytes(self) -> list[Tensor]:
+        return [torch.cat([self._fit.cpu(), self._controller.state()]).view(torch.uint8)] if self.dials else []
 
     def set_extra_state(self, state: Tensor) -> None:
         """Continue where the saved objective stood."""
-        counters, stream = state.cpu().split([16, len(state) - 16])
+        sizes = [16, *map(len, self._dial_bytes())]
+        counters, *dials, stream = state.cpu().split([*sizes, len(state) - sum(sizes)])
         self.epoch, self.steps = counters.clone().view(torch.long).tolist()
+        for each in dials:
+            numbers = each.clone().view(torch.float64)
+            self._fit = numbers[:2].clone()
+            self._controller.restore(numbers[2:])
+            self._set_dials()
         self._ctx.rng.set_state(stream.clone())
 
 

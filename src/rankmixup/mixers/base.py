@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from rankmixup import random
 from rankmixup.config import Configured
 from rankmixup.errors import require, require_flag, require_whole, shown
-from rankmixup.ops import PlainArray, check_floats, check_indices, check_logits, check_unit
+from rankmixup.ops import PlainArray, check_floats, check_indices, check_logits, check_tensor, check_unit
 from rankmixup.registry import Registry
 from rankmixup.types import Mixed
 
@@ -24,6 +24,8 @@ class Mixer(Configured):
     """Produces logits of mixed samples together with their lambda and partner."""
 
     registry = _registry
+    mixes_inputs: ClassVar[bool] = True
+    """Whether inputs must be numbers that can be mixed."""
 
     alpha: float = 1.0
     """Both parameters of the Beta distribution that lambda is drawn from (alpha in the paper)."""
@@ -63,8 +65,10 @@ class Mixer(Configured):
         require(isinstance(model, nn.Module), f"model must be a torch.nn.Module, got {shown(model)}; wrap a function in a module")
         require(isinstance(rng, torch.Generator), f"rng must be a torch.Generator, got {shown(rng)}")
         require(isinstance(x, Tensor), f"x must be a tensor, got {shown(x)}")
-        require(x.dtype.is_floating_point, f"x must be floating point (mix after normalising), got {x.dtype}")
-        require(check_floats("x", x).ndim > 0, "x must be a batch of samples, got a single number")
+        if self.mixes_inputs:
+            require(x.dtype.is_floating_point, f"x must be floating point (mix after normalising), got {x.dtype}")
+            check_floats("x", x)
+        require(check_tensor("x", x).ndim > 0, "x must be a batch of samples, got a single number")
         size = len(x)
         if lam is None:
             width = size if self.lam_mode == "sample" else 1

@@ -88,10 +88,13 @@ class EpochRecord(Record):
     seconds: float
     """Of training, up to this epoch."""
     warnings: tuple[str, ...] = ()
+    dial: Mapping[str, float | None] = field(default_factory=dict)
+    """Fields of the method that are "auto", with the values that the epoch was trained with."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
-        return {**dataclasses.asdict(self), "warnings": list(self.warnings)}
+        record = {**dataclasses.asdict(self), "warnings": list(self.warnings)}
+        return record if self.dial else {key: value for key, value in record.items() if key != "dial"}
 
 
 @dataclass(frozen=True)

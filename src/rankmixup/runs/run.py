@@ -8,7 +8,7 @@ from typing import Any, Literal
 from torch import nn
 
 from rankmixup import random
-from rankmixup.config import Configured, flatten
+from rankmixup.config import Configured, added_field, flatten
 from rankmixup.data import DataSource, View, parse_source
 from rankmixup.errors import require, shown
 from rankmixup.methods import Method
@@ -43,6 +43,9 @@ class Run(Configured):
     """Seed of every random stream of the run."""
     selection: Selection
     """Which epoch is kept: best validation accuracy (the paper), lowest validation NLL, or the last."""
+    tune_on: float = added_field(1.0)
+    """Share of the validation samples that fields set to "auto" are tuned on; below 1 it is kept apart from the rest, on which epochs are
+    selected and temperatures fitted."""
 
     def __init__(
         self,
@@ -52,6 +55,7 @@ class Run(Configured):
         optimisation: Optimisation | None = None,
         seed: int = 0,
         selection: Selection = "accuracy",
+        tune_on: float = 1.0,
     ) -> None:
         data = parse_source(data) if isinstance(data, str) else data
         require(isinstance(data, DataSource), f"data must be a data set or the name of one, got {shown(data)}")
@@ -67,6 +71,7 @@ class Run(Configured):
             "optimisation": optimisation or recipe.build_optimisation(),
             "seed": seed,
             "selection": selection,
+            "tune_on": tune_on,
         }
         for name, value in resolved.items():
             object.__setattr__(self, name, value)
@@ -74,6 +79,13 @@ class Run(Configured):
 
     def check(self) -> None:
         require(self.seed >= 0, f"seed must be at least 0, got {self.seed}")
+        require(0 < self.tune_on <= 1, f"tune_on must be a share above 0, at most 1, got {self.tune_on}")
+        tuned = ", ".join(self.method.auto_dials)
+        rule = f"{tuned} of {self.method.name} must not be auto with protocol 'release', whose validation samples are the test samples"
+        require(not tuned or self.data.protocol == "paper", rule)
+        if self.tune_on < 1:
+            rule = 'tune_on must be left out unless a field of the method is "auto"'
+            require(bool(tuned), f"{rule}, got {self.tune_on} with {shown(self.method)}")
 
     @property
     def id(self) -> str:

@@ -55,8 +55,10 @@ class ConfiguredContract:
         assert revived.content_hash() == subject.content_hash()
 
     def test_hash_is_that_of_the_canonical_json(self, subject: Configured) -> None:
-        """The same on every machine, in every process; fields that take no part in comparisons are left out."""
-        left_out = {field.name for field in dataclasses.fields(subject) if not field.compare}  # type: ignore[arg-type]
+        """The same on every machine and in every process; without fields that are not compared, or added later and unset."""
+        fields = dataclasses.fields(subject)  # type: ignore[arg-type]
+        unset = {field.name for field in fields if field.metadata.get("added") and getattr(subject, field.name) == field.default}
+        left_out = {field.name for field in fields if not field.compare} | unset
         content = {key: value for key, value in subject.to_dict().items() if key not in left_out}
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         assert subject.content_hash() == hashlib.sha256(text.encode()).hexdigest()

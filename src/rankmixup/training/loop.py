@@ -96,7 +96,11 @@ class TrainingLoop:
         if not math.isfinite(logits.sum().item()):
             raise WorkFailed(f"validation logits of {run.method.name} must stay finite, got others in epoch {state.epoch + 1}; {KEPT}")
         val = all_metrics(logits, dataset.val.y)
-        ranking = ranking_diagnostics(self.predictor, dataset.val, logits, run.method, run.seed)
+        dial, objective = state.objective.dials, state.objective
+        ranking = ranking_diagnostics(self.predictor, dataset.val, logits, objective.active, run.seed)
+        if dial:
+            tuning = dataset.tuning
+            objective.tune(logits if tuning is None else self.predictor.predict(tuning), (tuning or dataset.val).y)
         lr = state.optimiser.param_groups[0]["lr"]
         state.epoch, state.steps_done, self._checked = state.epoch + 1, 0, 0
         state.terms.clear()
@@ -104,7 +108,8 @@ class TrainingLoop:
         if improves(val, state.best.get("val"), run.selection):
             weights = {name: value.clone() for name, value in model_state(state.model).items()}
             state.best = {"epoch": state.epoch, "val": val, "model": weights}
-        self.watcher.epoch({"epoch": state.epoch, "train": train, "val": val, "ranking": ranking, "lr": lr, "seconds": state.seconds})
+        record = {"epoch": state.epoch, "train": train, "val": val, "ranking": ranking, "lr": lr, "seconds": state.seconds}
+        self.watcher.epoch({**record, **({"dial": dial} if dial else {})})
 
     def check(self, *, save: bool) -> None:
         """Stop if the loss is not finite or a signal was received, save when it is time to; all processes do the same."""

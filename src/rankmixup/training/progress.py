@@ -70,7 +70,7 @@ class ProgressWatcher(Watcher):
         self._validation = f"  val acc {100 * val['accuracy']:.1f} %  ECE {100 * val['ece']:.1f} %"
         if tau is not None:
             self._validation += f"  tau {tau:.2f}"
-        terms = "  ".join(f"{name} {value:.3f}" for name, value in record["train"].items())
+        terms = "  ".join(f"{name} {value:.3f}" for name, value in {**record["train"], **record.get("dial", {})}.items())
         is_due = epoch == self._epochs or epoch % max(1, self._epochs // _LINES) == 0
         self._show(epoch * self._steps, f"epoch {epoch}/{self._epochs}", terms, is_due=is_due)
 

@@ -24,6 +24,9 @@ def write_result(state: TrainingState, dataset: Dataset, predictor: Predictor) -
         result = summarise(*(Scores.read(store.predictions_path(name)) for name in splits))
         selection = {"rule": run.selection, "epoch": state.best["epoch"]}
         head = {"id": run.id, "state": "finished", "protocol": run.data.protocol, "selection": selection}
+        if state.objective.dials:  # validation samples were seen in training
+            tuned_on = "val" if dataset.tuning is None else "tuning"
+            head["tuning"] = {"split": tuned_on, "samples": len(dataset.tuning or dataset.val), "dials": state.objective.dials}
         write_json(store.path / "result.json", {**head, **result, "seconds": state.seconds})
 
 

@@ -11,6 +11,7 @@ from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from rankmixup.data import Dataset
 from rankmixup.data.overlap import check_held_out, overlap_sentence, shared_images
+from rankmixup.data.splits import with_tuning_split
 from rankmixup.errors import WorkFailed, require, shown
 from rankmixup.files import write_json
 from rankmixup.hardware import Accelerator, Hardware, Strategy
@@ -100,7 +101,7 @@ def train_at(place: Workplace, run: Run, watcher: Watcher | None = None, *, keep
                 keep_freed_memory()
             # The first process fetches and decodes what the others then find.
             with fabric.rank_zero_first():
-                dataset = run.data.load(place.data_root, download=place.download)
+                dataset = with_tuning_split(run.data.load(place.data_root, download=place.download), run.tune_on)
             check_held_out(dataset, run.data.protocol)
             state, signals = TrainingState(fabric, store, dataset, compiled=hardware.compile), Signals()
             first = EpochLogger(store, watcher or Watcher(), place.loggers) if fabric.is_global_zero else None

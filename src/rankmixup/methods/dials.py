@@ -1,0 +1,113 @@
+"""Dials: fields of a method that feedback from validation samples sets, so that their confidence becomes what their accuracy is.
+
+A method declares which of its fields can be dials (`Method.dials`); a field whose value is "auto" is one. After each validation the
+controller looks at the gap, the mean confidence less the accuracy of validation samples, and moves the dial by two parts:
+
+    integral += integral gain x gap,    position = integral + proportional gain x gap,    both kept within 0..1,
+
+where the position is a place in the dial's range. Neither gain depends on the number of epochs.
+
+Until the network fits its training samples, a dial rests at its lower end, where it has no effect, and the integral does not move: what is
+taken off the confidence of a network that still learns is taken off its accuracy. It fits them once the mean cross-entropy of an epoch's
+training samples is below `FITS` times that of guessing, log K. Where training is augmented that is late, and where a network memorises
+a small set it is early, before its logits have grown so much that taking them back would be a shock.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from rankmixup.ops import Logits, Target, check_batch, confidence
+
+Auto = Literal["auto"]
+"""The value of a field that is set by feedback."""
+FITS = 0.65
+"""Share of the cross-entropy of guessing below which a network fits its training samples."""
+
+
+@dataclass(frozen=True)
+class Dial:
+    """The range of a field and how feedback moves it. Raising the field must lower confidence, or raise it, throughout the range."""
+
+    low: float
+    high: float
+    start: float
+    """Where it begins once the network fits its training samples; until then it rests at `low`."""
+    scale: Literal["linear", "log"] = "linear"
+    """Whether equal steps of the position add to the field or multiply it."""
+    lowers_confidence: bool = True
+    """Whether raising the field lowers confidence."""
+    proportional: float = 0.5
+    """Share of the range that it moves for a gap of 1, as long as the gap lasts."""
+    integral: float = 0.1
+    """Share of the range that it moves in each validation for a gap of 1, for good."""
+
+    def position(self, value: float) -> float:
+        """Where a value lies in the range, 0 to 1."""
+        low, high, value = (math.log(each) if self.scale == "log" else each for each in (self.low, self.high, value))
+        return (value - low) / (high - low)
+
+    def value(self, position: float) -> float:
+        """The value at a position; `low` and `high` exactly at 0 and 1."""
+        if position in (0.0, 1.0):
+            return self.high if position else self.low
+        if self.scale == "log":
+            return self.low * (self.high / self.low) ** position
+        return self.low + (self.high - self.low) * position
+
+
+class Controller:
+    """Sets dials by feedback.
+
+    >>> controller = Controller({"margin": Dial(-20.0, 20.0, start=0.0)})
+    >>> controller.values
+    {'margin': -20.0}
+    >>> controller.update(gap=0.1, fits=True)  # 40 x (0.1 + 0.5) x 0.1
+    >>> round(controller.values["margin"], 6)
+    2.4
+    """
+
+    def __init__(self, dials: Mapping[str, Dial]):
+        self.dials, self.updates, self.acts = dict(dials), 0, False
+        self.values = {name: dial.low for name, dial in self.dials.items()}
+        self._integrals = {name: dial.position(dial.start) for name, dial in self.dials.items()}
+
+    def update(self, gap: float, *, fits: bool) -> None:
+        """Move every dial after a validation with this mean confidence less accuracy, once the network fits its training samples."""
+        self.updates, self.acts = self.updates + 1, self.acts or fits
+        if not self.acts:
+            return
+        for name, dial in self.dials.items():
+            error = gap if dial.lowers_confidence else -gap
+            self._integrals[name] = _within_range(self._integrals[name] + dial.integral * error)
+            self.values[name] = dial.value(_within_range(self._integrals[name] + dial.proportional * error))
+
+    def state(self) -> Tensor:
+        """Everything that changes, as one tensor."""
+        pairs = [number for name in self.dials for number in (self.values[name], self._integrals[name])]
+        return torch.tensor([self.updates, self.acts, *pairs], dtype=torch.float64)
+
+    def restore(self, state: Tensor) -> None:
+        """Go on from `state()`."""
+        updates, acts, *pairs = state.tolist()
+        self.updates, self.acts = int(updates), bool(acts)
+        self.values, self._integrals = (dict(zip(self.dials, pairs[first::2], strict=True)) for first in (0, 1))
+
+
+def _within_range(position: float) -> float:
+    return min(max(position, 0.0), 1.0)
+
+
+def confidence_gap(logits: Logits, target: Target) -> float:
+    """Mean confidence less accuracy; above 0 where a network is overconfident.
+
+    >>> confidence_gap(torch.zeros(4, 2), torch.tensor([0, 0, 1, 0]))  # sure by half, right in three of four
+    -0.25
+    """
+    logits, target = check_batch(logits, target)
+    logits = logits.detach().double()
+    return (confidence(logits).mean() - (logits.argmax(dim=1) == target).double().mean()).item()

@@ -20,7 +20,7 @@ class Reproduce(WorkOptions):
     """
 
     experiments: tyro.conf.Positional[tuple[str, ...]]
-    """Names from `rankmixup list experiments`, or all."""
+    """Names from `rankmixup list experiments`, or all of the paper's; `tournament` is not the paper's: all methods against each other."""
     scale: Literal["paper", "cpu", "quick"] = "paper"
     """Size of the experiments."""
     seeds: int | None = None
@@ -41,17 +41,22 @@ def run(options: Reproduce) -> None:
     if options.seeds is not None:
         require_whole("seeds", options.seeds, least=1)
 
+    from rankmixup.cli.tournament_command import run_tournament
     from rankmixup.experiments import tasks_for
     from rankmixup.paper import EXPERIMENTS, find_scale
     from rankmixup.paper.scorecard import scorecard
     from rankmixup.reports.results import write_results
     from rankmixup.reports.scorecard import scorecard_view
 
+    if "tournament" in options.experiments:
+        require(len(options.experiments) == 1, f"tournament must be reproduced alone, got {', '.join(options.experiments)}")
+        run_tournament(options)
+        return
     names = list(EXPERIMENTS) if "all" in options.experiments else list(dict.fromkeys(options.experiments))
     require(len(names) > 0, "reproduce must be given a name from 'rankmixup list experiments', or all, got nothing")
     for name in names:
         if name not in EXPERIMENTS:
-            raise unknown_name("experiment", name, ["all", *EXPERIMENTS])
+            raise unknown_name("experiment", name, ["all", "tournament", *EXPERIMENTS])
     rows, columns = ([key.strip() for key in text.split(",") if key.strip()] for text in (options.rows, options.columns))
     chosen = [EXPERIMENTS[name].part(rows, columns) for name in names]
     scale = find_scale(options.scale, options.data_root)

@@ -192,7 +192,7 @@ def parse_source(text: str) -> DataSource:
     """The data set that NAME describes, or NAME:PATH for a data set with a field `path`, with defaults for its other fields.
 
     >>> parse_source("digits")
-    Digits(imbalance=1.0, sampling='shuffle', protocol='paper', train_size=700, noise=1.1)
+    Digits(imbalance=1.0, sampling='shuffle', protocol='paper', train_size=700, noise=0.9)
     """
     name, colon, path = text.partition(":")
     if "path" in {field.name for field in dataclasses.fields(DataSource.registry[name])}:

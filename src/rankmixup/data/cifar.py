@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
-from torch.nn import functional as F
 
-from rankmixup.data.base import Dataset, DataSource, Split, View, register
+from rankmixup.data.base import Dataset, DataSource, View, register
 from rankmixup.data.download import PUBLISHED, Remote, fetch_archive, verify
-from rankmixup.data.splits import consecutive, stratified_hold_out, tenth_held_out
+from rankmixup.data.splits import consecutive, fewer, shrunk, tenth_held_out
 from rankmixup.data.unpickle import read_pickle
 from rankmixup.errors import InvalidInput, require
 
@@ -74,20 +73,12 @@ class _Cifar(DataSource):
             del pixels  # before the next batch is read
 
         train, val, test = consecutive(torch.from_numpy(x).permute(0, 3, 1, 2), y[index], index, sizes)
-        fewer = (self._fewer(train, "train_size", len(names)), self._fewer(val, "val_size", len(names)), test)
-        train, val, test = (_shrunk(split, self.shrink) for split in fewer)
+        train = fewer(train, self.train_size, f"{self.name} train_size", len(names))
+        val = fewer(val, self.val_size, f"{self.name} val_size", len(names))
+        train, val, test = (shrunk(split, self.shrink) for split in (train, val, test))
         augmented = self.augment != "none"
         view = View(self.image_size, MEAN, STD, augment="crop" if augmented else "none", padding=4 // self.shrink, flip=augmented)
         return Dataset(train, val, test, tuple(name.decode(errors="replace") for name in names), view, val_from_train=True)
-
-    def _fewer(self, split: Split, field: str, num_classes: int) -> Split:
-        size: int = getattr(self, field)
-        if size == 0:
-            return split
-        counts = [size // num_classes + (label < size % num_classes) for label in range(num_classes)]
-        _, kept = stratified_hold_out(split.y, counts, f"{self.name} {field}")
-        require(len(kept) == size, f"{field} must leave every class enough images, {len(split)} are there, got {size}")
-        return split[kept]
 
     def _batch(self, path: Path, num_classes: int) -> tuple[UInt8[np.ndarray, "N 3 32 32"], Int[Tensor, " N"]]:
         content: dict[bytes, Any] = read_pickle(path)
@@ -97,14 +88,6 @@ class _Cifar(DataSource):
         if not (isinstance(labels, list) and len(labels) == len(data) and all(label in range(num_classes) for label in labels)):
             raise InvalidInput(f"{path} must hold {name!r}, one in 0..{num_classes - 1} for each of {len(data)} images")
         return data.reshape(-1, 3, 32, 32), torch.tensor(labels)
-
-
-def _shrunk(split: Split, side: int) -> Split:
-    if side == 1:
-        return split
-    assert isinstance(split.x, Tensor)
-    parts = [F.avg_pool2d(part.float(), side).round().to(torch.uint8) for part in split.x.split(1000)]
-    return Split(torch.cat(parts).contiguous(memory_format=torch.channels_last), split.y, split.index)
 
 
 @register("cifar10")

@@ -24,7 +24,7 @@ class Digits(DataSource):
     image_size = 8
     train_size: int = 700
     """Training images; 400 more are for validation, the rest for testing."""
-    noise: float = 1.1
+    noise: float = 0.9
     """Standard deviation of Gaussian noise on each pixel, in units of the clean pixels' standard deviation."""
 
     def check(self) -> None:

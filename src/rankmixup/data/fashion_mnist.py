@@ -7,15 +7,16 @@ import struct
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from rankmixup.config import added_field
 from rankmixup.data.base import Dataset, DataSource, View, register
 from rankmixup.data.download import PUBLISHED, Remote, fetch, verify
-from rankmixup.data.splits import published_splits
+from rankmixup.data.splits import fewer, published_splits, shrunk
 from rankmixup.errors import require
 from rankmixup.files import readable, require_fits
 
@@ -31,10 +32,27 @@ class FashionMnist(DataSource):
     The files are read compressed, as published, or unpacked, from `FashionMNIST/raw`.
     """
 
-    image_size = 28
+    train_size: int = added_field(0)
+    """Training images, the same number of each class and always the same images; 0 uses all."""
+    val_size: int = added_field(0)
+    """Validation images, likewise."""
+    shrink: Literal[1, 2] = added_field(1)
+    """Side of the squares of pixels that are averaged into one: 2 leaves 14x14 pixels."""
+    augment: Literal["none", "crop-and-flip"] = added_field("crop-and-flip")
+    """Augmentation in training: none, or random crops and mirror images."""
+
     url: ClassVar[str] = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
     files: ClassVar[dict[str, str]] = PUBLISHED["fashion-mnist"]
     """Names and md5 sums of the compressed files."""
+
+    def check(self) -> None:
+        super().check()
+        for name in ("train_size", "val_size"):
+            require(getattr(self, name) >= 0, f"{name} must be at least 0, got {getattr(self, name)}")
+
+    @property
+    def image_size(self) -> int:
+        return 28 // self.shrink
 
     def download(self, root: Path) -> None:
         for name, md5 in self.files.items():
@@ -48,8 +66,14 @@ class FashionMnist(DataSource):
             rule = f"fashion-mnist's {name} files must hold images of 28x28 pixels and a label in 0..9 for each"
             require(valid, f"{rule}, got shapes {list(images.shape)} and {list(labels.shape)}")
         train, test = ((arrays[part].unsqueeze(1), arrays[part + 1].long()) for part in (0, 2))
-        view = View(28, (0.2860,), (0.3530,), augment="crop", flip=True)
-        return Dataset(*published_splits(train, test, self.name), _NAMES, view, val_from_train=True)
+        splits = published_splits(train, test, self.name)
+        sizes = {"train_size": self.train_size, "val_size": self.val_size, "all": 0}
+        fewer_images = (fewer(split, size, f"{self.name} {name}", 10) for split, (name, size) in zip(splits, sizes.items(), strict=True))
+        train_split, val_split, test_split = (shrunk(split, self.shrink) for split in fewer_images)
+        augmented = self.augment != "none"
+        padding, crop = 4 // self.shrink, "crop" if augmented else "none"
+        view = View(self.image_size, (0.2860,), (0.3530,), augment=crop, padding=padding, flip=augmented)  # type: ignore[arg-type]
+        return Dataset(train_split, val_split, test_split, _NAMES, view, val_from_train=True)
 
     def _array(self, path: Path, md5: str) -> UInt8[Tensor, "..."]:
         if path.is_file():

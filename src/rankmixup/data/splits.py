@@ -7,6 +7,7 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Int
 from torch import Tensor
+from torch.nn import functional as F
 
 from rankmixup import random
 from rankmixup.data.base import Dataset, ImageFiles, Images, Split
@@ -28,6 +29,26 @@ def stratified_hold_out(y: Int[Tensor, " N"], counts: Sequence[int], name: str) 
     remains = torch.ones(len(y), dtype=torch.bool)
     remains[held] = False
     return remains.nonzero().squeeze(1), held
+
+
+def fewer(split: Split, size: int, name: str, num_classes: int) -> Split:
+    """`size` samples, as many of each class, always the same ones for this name, which ends in that of the field; 0 keeps all."""
+    if size == 0:
+        return split
+    counts = [size // num_classes + (label < size % num_classes) for label in range(num_classes)]
+    _, kept = stratified_hold_out(split.y, counts, name)
+    field = name.rpartition(" ")[2]
+    require(len(kept) == size, f"{field} must leave every class enough images, {len(split)} are there, got {size}")
+    return split[kept]
+
+
+def shrunk(split: Split, side: int) -> Split:
+    """Images whose pixels are the means of squares of `side` pixels."""
+    if side == 1:
+        return split
+    assert isinstance(split.x, Tensor)
+    parts = [F.avg_pool2d(part.float(), side).round().to(torch.uint8) for part in split.x.split(1000)]
+    return Split(torch.cat(parts).contiguous(memory_format=torch.channels_last), split.y, split.index)
 
 
 def with_tuning_split(dataset: Dataset, share: float) -> Dataset:

@@ -25,7 +25,7 @@ from rankmixup.ops import Logits, Target, check_batch, confidence
 
 Auto = Literal["auto"]
 """The value of a field that is set by feedback."""
-FITS = 0.65
+FITS = 0.6
 """Share of the cross-entropy of guessing below which a network fits its training samples."""
 
 
@@ -41,7 +41,7 @@ class Dial:
     """Whether equal steps of the position add to the field or multiply it."""
     lowers_confidence: bool = True
     """Whether raising the field lowers confidence."""
-    proportional: float = 0.5
+    proportional: float = 0.25
     """Share of the range that it moves for a gap of 1, as long as the gap lasts."""
     integral: float = 0.1
     """Share of the range that it moves in each validation for a gap of 1, for good."""
@@ -66,9 +66,9 @@ class Controller:
     >>> controller = Controller({"margin": Dial(-20.0, 20.0, start=0.0)})
     >>> controller.values
     {'margin': -20.0}
-    >>> controller.update(gap=0.1, fits=True)  # 40 x (0.1 + 0.5) x 0.1
+    >>> controller.update(gap=0.1, fits=True)  # 40 x (0.1 + 0.25) x 0.1
     >>> round(controller.values["margin"], 6)
-    2.4
+    1.4
     """
 
     def __init__(self, dials: Mapping[str, Dial]):

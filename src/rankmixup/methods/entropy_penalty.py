@@ -50,4 +50,4 @@ class EntropyPenalty(LossMethod):
 
     @property
     def dials(self) -> Mapping[str, Dial]:
-        return {"weight": Dial(0.01, 3.0, start=0.01, scale="log")}
+        return {"weight": Dial(0.0, 2.0, start=0.0)}

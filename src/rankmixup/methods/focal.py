@@ -63,7 +63,7 @@ class Focal(LossMethod):
 
     @property
     def dials(self) -> Mapping[str, Dial]:
-        return {"gamma": Dial(0.0, 10.0, start=0.0)}
+        return {"gamma": Dial(0.0, 10.0, start=0.0, proportional=1.0, integral=0.4)}
 
 
 @register("flsd")

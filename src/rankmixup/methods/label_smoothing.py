@@ -40,7 +40,7 @@ class LabelSmoothing(LossMethod):
 
     @property
     def dials(self) -> Mapping[str, Dial]:
-        return {"smoothing": Dial(0.0, 0.5, start=0.0)}
+        return {"smoothing": Dial(0.0, 0.5, start=0.0, proportional=1.0, integral=0.4)}
 
     def check(self) -> None:
         if self.smoothing != "auto":

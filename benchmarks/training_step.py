@@ -8,20 +8,21 @@ from torch import nn
 import rankmixup as rm
 from benchmarks.timing import interleaved, line
 from rankmixup import random
-from rankmixup.methods import CrossEntropy, Method, RankMixupMNDCG, RankMixupMRL
+from rankmixup.methods import CrossEntropy, Method, RankMixupAuto, RankMixupMNDCG, RankMixupMRL
 from rankmixup.mixers import ManifoldMixup
 
 N, K, SIZE = 128, 100, 32
 
 
-def training_step(method: Method, samples: int, times: int = 1) -> Callable[[], None]:
-    """Forward, loss, backward, clip, step on ResNet-8; `times` of them."""
+def training_step(method: Method, samples: int, times: int = 1, classes: int = K) -> Callable[[], None]:
+    """Forward, loss, backward, clip, step on ResNet-8; `times` of them. A dial acts from the first step."""
     rng = random.stream(0, "benchmark")
-    x, y = torch.randn(samples, 3, SIZE, SIZE, generator=rng), torch.randint(K, (samples,), generator=rng)
+    x, y = torch.randn(samples, 3, SIZE, SIZE, generator=rng), torch.randint(classes, (samples,), generator=rng)
     with random.global_seed(0, "benchmark"):
-        model = rm.build_model("resnet8", num_classes=K, image_size=SIZE)
+        model = rm.build_model("resnet8", num_classes=classes, image_size=SIZE)
     optimiser = torch.optim.SGD(model.parameters(), 1e-3, momentum=0.9, weight_decay=5e-4)
-    objective = rm.objective(method, num_classes=K, class_counts=[1] * K, dataset_size=samples)
+    objective = rm.objective(method, num_classes=classes, class_counts=[1] * classes, dataset_size=samples)
+    objective.tune(9 * torch.eye(classes), torch.arange(classes).roll(1))
     index = torch.arange(samples)
 
     def step() -> None:
@@ -43,12 +44,18 @@ def main(repeats: int = 15) -> list[str]:
             "2 ce at N": training_step(CrossEntropy(), N, times=2),
             "4 ce at N": training_step(CrossEntropy(), N, times=4),
             "mrl": training_step(RankMixupMRL(), N),
+            "auto": training_step(RankMixupAuto(), N),
+            "ce at 2N, 1000 classes": training_step(CrossEntropy(), 2 * N, classes=1000),
+            "auto at 2N, 1000 classes": training_step(RankMixupAuto(), 2 * N, classes=1000),
             "mndcg": training_step(RankMixupMNDCG(), N),
             "mndcg shared": training_step(RankMixupMNDCG(mixer=ManifoldMixup(layer="stage3", forward="shared")), N),
         },
         repeats,
     )
     lines = [f"      {1000 * seconds:7.1f} ms  {name}" for name, seconds in median.items()]
+    lines.append(line("RankMixup auto over cross-entropy", median["auto"] / median["ce at N"], 1.03))
+    many = median["auto at 2N, 1000 classes"] / median["ce at 2N, 1000 classes"]
+    lines.append(line(f"the same at N = {2 * N}, K = 1000", many, 1.05))
     lines.append(
         line(
             "M-NDCG, Q = 4, over the cheaper of cross-entropy at 4N and four times at N",

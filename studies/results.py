@@ -1,17 +1,26 @@
-"""The documentation's page of results and the README's summary, from what `rankmixup reproduce ... --write` left.
+"""The documentation's pages of results and the README's summaries, from what `rankmixup reproduce ... --write` left.
 
 rankmixup reproduce all --scale cpu --data-root DATA --write results/cpu
-python -m studies.results            # from scorecard.json: the other files of results/cpu, docs/results.md, the summary in README.md
+rankmixup reproduce tournament --scale cpu --data-root DATA --write results/cpu
+rankmixup reproduce ablation --scale cpu --data-root DATA --write results/cpu --columns digits,fashion-mnist
+python -m studies.results            # from their JSON: the other files of results/cpu, docs/results.md, docs/tournament.md, README.md
 """
 
 from pathlib import Path
 
 from rankmixup.files import write_atomic
+from rankmixup.reports.export import to_markdown
 from rankmixup.reports.results import insert_summary, read_scorecard, results_page, summary, write_results
+from rankmixup.reports.tournament import read_tournament, summary_table, tournament_page, write_tournament
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "results" / "cpu"
 COMMAND = "rankmixup reproduce all --scale cpu --data-root DATA --write results/cpu\npython -m studies.results"
+TOURNAMENT = """rankmixup reproduce tournament --scale cpu --data-root DATA --write results/cpu
+rankmixup reproduce ablation --scale cpu --data-root DATA --write results/cpu --columns digits,fashion-mnist
+python -m studies.results"""
+SHORT = ("ce", "label-smoothing", "focal", "mixup", "regmixup", "rankmixup-mrl", "rankmixup-mndcg", "rankmixup-auto")
+"""Rows of the README's table."""
 
 
 def documents() -> dict[Path, str]:
@@ -19,14 +28,22 @@ def documents() -> dict[Path, str]:
     card = read_scorecard(FOLDER)
     why = FOLDER / "why.md"  # written by hand: what was tried where a claim fails
     page = results_page(card, "../results/cpu/figures", COMMAND, why.read_text() if why.is_file() else "")
+    found, ablation = read_tournament(FOLDER), read_tournament(FOLDER, "ablation") if (FOLDER / "ablation.json").is_file() else None
+    said = FOLDER / "tournament-notes.md"  # written by hand: what to use when, and what went wrong
+    tournament = tournament_page(found, ablation, "../results/cpu/figures", TOURNAMENT, said.read_text() if said.is_file() else "")
     readme = ROOT / "README.md"
+    text = insert_summary(readme.read_text(), summary(card, "docs/results.md"))
     return {
         ROOT / "docs" / "results.md": page.rstrip("\n") + "\n",
-        readme: insert_summary(readme.read_text(), summary(card, "docs/results.md")),
+        ROOT / "docs" / "tournament.md": tournament,
+        readme: insert_summary(text, to_markdown(summary_table(found, SHORT)), "tournament"),
     }
 
 
 if __name__ == "__main__":
     write_results(read_scorecard(FOLDER), FOLDER)
+    for name in ("tournament", "ablation"):
+        if (FOLDER / f"{name}.json").is_file():
+            write_tournament(read_tournament(FOLDER, name), FOLDER, name)
     for path, text in documents().items():
         write_atomic(path, text.encode())

@@ -69,6 +69,7 @@ def calls():
         "mixup": (images(4), LAM, PARTNER),
         "mixup_ranking_loss": (LOGITS, LOGITS),
         "mndcg_loss": (LOGITS, LOGITS[None], LAM[None]),
+        "mixup_list_loss": (LOGITS, LOGITS[None], LAM[None]),
         "ood_detection": (LAM, LAM),
         "ood_scores": (LOGITS, "entropy"),
         "prior_corrected_logits": (LOGITS, COUNTS[:3]),

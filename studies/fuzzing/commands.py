@@ -170,7 +170,7 @@ def _any_flags(rng: np.random.Generator, folder: Path) -> list[str]:
         ["evaluate", path, "--replicates", "10", "--calibrate-on", path],
         ["compare", path, path, "--replicates", "10"],
         ["ood", path, "--ood", f"a={path}", "--replicates", "10"],
-        ["train", _pick(rng, ("ce", "rankmixup-mrl", "rankmixup-mndcg", "mixup", "x")), "--show"],
+        ["train", _pick(rng, ("ce", "rankmixup-mrl", "rankmixup-mndcg", "rankmixup-auto", "mixup", "x")), "--show"],
         ["sweep", _pick(rng, ("ce", "rankmixup-mrl")), "--dry-run", "--runs", str(folder / "runs")],
         ["reproduce", _pick(rng, ("table5", "figure2", "x")), "--scale", "quick", "--dry-run", "--runs", str(folder / "runs")],
         ["list", _pick(rng, ("methods", "mixers", "models", "data", "experiments", "metrics", "x"))],

@@ -28,7 +28,18 @@ _UNBINNED += ("aurc", "excess_aurc", "correctness_auroc")
 _ORACLE = {"accuracy": "accuracy", "negative_log_likelihood": "nll", "brier_score": "brier", "expected_calibration_error": "ece"}
 _LOSSES = ("label_smoothing_loss", "focal_loss", "flsd_loss", "entropy_penalty_loss", "mmce_loss", "mbls_loss", "cpc_loss")
 _CALIBRATORS = ("temperature", "vector", "ensemble-temperature", "isotonic", "histogram")
-_METHODS = ("ce", "label-smoothing", "focal", "mbls", "mixup", "regmixup", "rankmixup-mrl", "rankmixup-mndcg")
+_METHODS = (
+    "ce",
+    "label-smoothing",
+    "focal",
+    "mbls",
+    "mixup",
+    "regmixup",
+    "rankmixup-mrl",
+    "rankmixup-mndcg",
+    "rankmixup-auto",
+    "rankmixup-list",
+)
 _UNDEFINED = ("debiased calibration error must", "predictions must be right and wrong")
 """How the functions say that a metric has no value on these scores; right scores may get that answer."""
 

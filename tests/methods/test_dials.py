@@ -175,7 +175,7 @@ def test_a_dial_that_nobody_tunes_is_refused():
     step(ConvNet(), x, y)
     step.epoch = 1
     with pytest.raises(
-        InvalidInput, match=r"must be set by feedback: call tune\(val_logits, val_y\) after each epoch, got 0 calls by epoch 1$"
+        InvalidInput, match=r"must be set by feedback: call tune\(val_logits, val_y\) after each epoch, got no call by epoch 1$"
     ):
         step(ConvNet(), x, y)
     with pytest.raises(InvalidInput, match="3 classes"):

@@ -14,7 +14,7 @@ from rankmixup.hardware import Hardware
 
 @dataclass
 class Demo:
-    """Train cross-entropy, Mixup and both RankMixup losses on built-in data; print a table, draw two figures and write an HTML report."""
+    """Train cross-entropy, Mixup and RankMixup on built-in data; print a table, draw two figures and write an HTML report."""
 
     seeds: int = 3
     """Number of runs of each method."""

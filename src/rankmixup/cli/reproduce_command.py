@@ -10,6 +10,9 @@ from rankmixup.cli.output import answer, console, make_folder
 from rankmixup.cli.work import WorkOptions, print_estimate, raise_failures
 from rankmixup.errors import require, require_whole, unknown_name
 
+OURS = ("tournament", "ablation")
+"""Experiments that are not the paper's."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduce(WorkOptions):
@@ -20,7 +23,7 @@ class Reproduce(WorkOptions):
     """
 
     experiments: tyro.conf.Positional[tuple[str, ...]]
-    """Names from `rankmixup list experiments`, or all of the paper's; `tournament` is not the paper's: all methods against each other."""
+    """Names from `rankmixup list experiments`, or all of the paper's; not the paper's: tournament, all methods; ablation, our variant."""
     scale: Literal["paper", "cpu", "quick"] = "paper"
     """Size of the experiments."""
     seeds: int | None = None
@@ -48,15 +51,16 @@ def run(options: Reproduce) -> None:
     from rankmixup.reports.results import write_results
     from rankmixup.reports.scorecard import scorecard_view
 
-    if "tournament" in options.experiments:
-        require(len(options.experiments) == 1, f"tournament must be reproduced alone, got {', '.join(options.experiments)}")
-        run_tournament(options)
-        return
+    for name in OURS:
+        if name in options.experiments:
+            require(len(options.experiments) == 1, f"{name} must be reproduced alone, got {', '.join(options.experiments)}")
+            run_tournament(options, name)
+            return
     names = list(EXPERIMENTS) if "all" in options.experiments else list(dict.fromkeys(options.experiments))
     require(len(names) > 0, "reproduce must be given a name from 'rankmixup list experiments', or all, got nothing")
     for name in names:
         if name not in EXPERIMENTS:
-            raise unknown_name("experiment", name, ["all", "tournament", *EXPERIMENTS])
+            raise unknown_name("experiment", name, ["all", *OURS, *EXPERIMENTS])
     rows, columns = ([key.strip() for key in text.split(",") if key.strip()] for text in (options.rows, options.columns))
     chosen = [EXPERIMENTS[name].part(rows, columns) for name in names]
     scale = find_scale(options.scale, options.data_root)

@@ -10,16 +10,18 @@ if TYPE_CHECKING:
     from rankmixup.cli.reproduce_command import Reproduce
 
 
-def run_tournament(options: "Reproduce") -> None:
-    """Train what is missing, column by column, and show how all methods stand."""
+def run_tournament(options: "Reproduce", name: str) -> None:
+    """Train what is missing, column by column, and show how all methods stand, or our variant with one thing changed at a time."""
     from rankmixup.data.base import resolve_root
     from rankmixup.experiments import tasks_for
     from rankmixup.experiments.costs import step_costs
-    from rankmixup.experiments.tournament import BASELINE, COLUMNS, cells_of, chosen_columns, grid_of, tournament
+    from rankmixup.experiments.tournament import ABLATION, BASELINE, COLUMNS, cells_of, chosen_columns, grid_of, tournament
     from rankmixup.reports.tournament import tournament_view, write_tournament
 
-    require(options.scale != "paper", "tournament must be at scale cpu, or quick for digits alone with one seed, got paper")
+    require(options.scale != "paper", f"{name} must be at scale cpu, or quick for digits alone with one seed, got paper")
     rows, columns = ([key.strip() for key in text.split(",") if key.strip()] for text in (options.rows, options.columns))
+    if name == "ablation":
+        rows = rows or ["rankmixup-auto", *ABLATION]
     quick = options.scale == "quick"
     chosen, absent = chosen_columns(columns or (["digits"] if quick else []), resolve_root(options.data_root))
     if absent:
@@ -27,7 +29,7 @@ def run_tournament(options: "Reproduce") -> None:
     seeds = options.seeds or (1 if quick else 5)
     parts = [(column, cells_of(column, rows, seeds)) for column in chosen]
     tasks = tasks_for(cells for _, cells in parts)
-    head = {"experiments": ["tournament"], "scale": options.scale}
+    head = {"experiments": [name], "scale": options.scale}
     if options.dry_run:
         print_estimate(tasks, options, "core", head)
         return
@@ -38,7 +40,7 @@ def run_tournament(options: "Reproduce") -> None:
     methods = {row: next(iter(COLUMNS.values())).run(row, 0).method for row in dict.fromkeys(row for row, _ in cells)}
     found = tournament(cells, options.runs, step_costs(methods, BASELINE))
     if options.write is not None:
-        write_tournament(found, options.write)
+        write_tournament(found, options.write, name)
     failures = {event.task.run.id: event.reason for event in failed}
-    answer(options.json, lambda: {**head, "failed": failures, "tournament": found.to_dict()}, lambda: tournament_view(found))
+    answer(options.json, lambda: {**head, "failed": failures, name: found.to_dict()}, lambda: tournament_view(found))
     raise_failures(failed, len(tasks))

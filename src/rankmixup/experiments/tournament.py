@@ -6,6 +6,7 @@ most one point below that of cross-entropy. The columns were chosen by runs of c
 """
 
 import dataclasses
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from rankmixup.errors import unknown_name
 from rankmixup.evaluation import Estimate, over_seeds
 from rankmixup.experiments.grid import Cell, Grid
 from rankmixup.methods.dials import confidence_gap
+from rankmixup.mixers import Mixer
 from rankmixup.runs import Run, StoredRun, recipe_for, with_field
 
 BASELINE = "ce"
@@ -28,7 +30,10 @@ AFTER = ("ece", "nll")
 Answer = Literal["yes", "no", "open"]
 _TABLES: dict[str, Any] = tomllib.loads((Path(__file__).parent / "tournament.toml").read_text(encoding="utf-8"))
 ROWS: dict[str, str] = _TABLES["rows"]
-"""Label of each row by key: a method, followed by /FIELD=auto for a dial."""
+"""Label of each row by key: a method, followed by /FIELD=VALUE for each field that it changes."""
+ABLATION: dict[str, str] = _TABLES["ablation"]
+"""Likewise, for `rankmixup-auto` with one thing changed at a time."""
+LABELS = ROWS | ABLATION
 
 
 @dataclass(frozen=True)
@@ -52,9 +57,17 @@ class Column:
         recipe = recipe_for(self.data)
         method = recipe.build_method(name)
         for setting in settings:
-            method = with_field(method, setting.removesuffix("=auto"), "auto")
+            path, _, text = setting.partition("=")
+            method = with_field(method, path, _value(path, text))
         optimisation = dataclasses.replace(recipe.build_optimisation(), **self.optimisation)
         return Run(method, self.data, "resnet8", optimisation, seed, selection="last")
+
+
+def _value(path: str, text: str) -> Any:
+    """The value of a field: the mixer of a name, a number, or the text itself."""
+    if path == "mixer":
+        return Mixer.registry[text](alpha=2.0)
+    return float(text) if re.fullmatch(r"-?[\d.]+", text) else text
 
 
 def _column(key: str, *, label: str, data: dict[str, Any], chosen: str, optimisation: dict[str, Any], **more: Any) -> Column:
@@ -139,17 +152,17 @@ def chosen_columns(keys: Sequence[str], root: Path) -> tuple[list[Column], list[
 
 
 def cells_of(column: Column, rows: Sequence[str], seeds: int) -> dict[tuple[str, str], Cell]:
-    """The cells of one column; cross-entropy is always among them."""
+    """The cells of one column, of all its rows unless any are named; cross-entropy is always among them."""
     for row in rows:
-        if row not in ROWS:
-            raise unknown_name("row of the tournament", row, ROWS)
-    taking_part = [row for row in column.rows if not rows or row in (BASELINE, *rows)]
+        if row not in LABELS:
+            raise unknown_name("row of the tournament", row, LABELS)
+    taking_part = [row for row in (*column.rows, *ABLATION) if row in (BASELINE, *(rows or column.rows))]
     return {(row, column.key): Cell(tuple(column.run(row, seed) for seed in range(seeds))) for row in taking_part}
 
 
 def grid_of(column: Column, cells: Mapping[tuple[str, str], Cell]) -> Grid:
     """One column as a table that fills while it is trained."""
-    return Grid(f"tournament, {column.label}", "ece", {row: ROWS[row] for row, _ in cells}, {column.key: column.label}, cells)
+    return Grid(f"tournament, {column.label}", "ece", {row: LABELS[row] for row, _ in cells}, {column.key: column.label}, cells)
 
 
 def tournament(cells: Mapping[tuple[str, str], Cell], runs: Path, costs: Mapping[str, float]) -> Tournament:

@@ -21,7 +21,8 @@ class MethodModule(lightning.LightningModule):
     """A network and the method that trains it.
 
     Batches are `(x, y)`, or `(x, y, index)` with the position of each sample in the training set, which methods that keep a
-    history (crl) need. Validation logs `val_nll` and `val_accuracy`. Override `configure_optimizers` for a schedule.
+    history (crl) need. Validation logs `val_nll` and `val_accuracy`, and sets the fields of the method that are "auto"; without validation
+    batches these are refused. Override `configure_optimizers` for a schedule.
     """
 
     def __init__(
@@ -41,6 +42,8 @@ class MethodModule(lightning.LightningModule):
         self._optimiser, self._seed = optimiser, seed
         # In a tuple, so that it is not registered: DDP would overwrite every process's random stream and state with the first one's.
         self._objective = (objective(method, num_classes, seed, class_counts, dataset_size),)
+        self._validated: list[tuple[Tensor, Tensor]] = []
+        """Logits and labels of the validation in progress, for dials."""
 
     @property
     def objective(self) -> Objective:
@@ -74,6 +77,19 @@ class MethodModule(lightning.LightningModule):
         logits = check_logits(self(x), rows=len(x), classes=self.objective.num_classes)
         figures = {"val_nll": cross_entropy_loss(logits, y), "val_accuracy": (logits.argmax(1) == y).float().mean()}
         self.log_dict(figures, sync_dist=True, batch_size=len(y))
+        if self.objective.dials and not self.trainer.sanity_checking:
+            self._validated.append((logits.detach(), y))
+
+    def on_validation_epoch_end(self) -> None:
+        """Set the dials by the samples of all processes."""
+        if not self._validated:
+            return
+        logits, target = (torch.cat(part) for part in zip(*self._validated, strict=True))
+        self._validated = []
+        if self.trainer.world_size > 1:  # as many samples in each: Lightning's sampler repeats some to make it so
+            gathered: Any = self.all_gather((logits, target))
+            logits, target = (each.flatten(0, 1) for each in gathered)
+        self.log_dict(self.objective.tune(logits, target))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """What the caller's `optimiser` makes of the parameters."""

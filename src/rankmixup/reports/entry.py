@@ -1,6 +1,6 @@
 """What a report is told about each model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,11 +20,17 @@ class ReportEntry:
     protocol: Mapping[str, Any] = field(default_factory=dict)
     """How the model came about, as names and values (or names and further such mappings); see `run_protocol`."""
     mixed: MixedPredictions | None = None
+    dials: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Fields of the method that feedback has set, with their values in each epoch."""
 
     @classmethod
     def of(cls, evaluation: Evaluation, run: StoredRun | None = None) -> "ReportEntry":
         """An evaluation, of `run` if it is of one."""
-        return cls(evaluation.source, evaluation, run_protocol(run), run.mixes()) if run else cls(evaluation.source, evaluation)
+        if run is None:
+            return cls(evaluation.source, evaluation)
+        history = [record.dial for record in run.history()]
+        dials = {name: [value for dial in history if (value := dial.get(name)) is not None] for name in run.run.method.auto_dials}
+        return cls(evaluation.source, evaluation, run_protocol(run), run.mixes(), dials)
 
     @property
     def scores(self) -> Scores:
@@ -46,6 +52,7 @@ def run_protocol(stored: StoredRun) -> dict[str, Any]:
         "run": stored.run.id,
         **stored.run.to_dict(),
         "selection": f"{selection.rule} on validation, epoch {selection.epoch}",
+        **({"tuning": tuning} if (tuning := stored.result().content.get("tuning")) else {}),
         "splits": {name: f"{part.size:,} samples, sha256 {part.sha256[:12]}" for name, part in (splits.parts if splits else {}).items()},
         "python": environment and environment.python,
         "platform": environment and environment.platform,

@@ -44,6 +44,11 @@ def entry_figures(entry: ReportEntry, prefix: str) -> Iterator[FigureCard]:
     curve = diagrams.temperature_curve(test.logits, test.labels, fitted=temperature, num_bins=bins)
     caption = "NLL and ECE of the test set if its logits are divided by T. A temperature is never chosen here, but on held-out data."
     yield _card("Temperature", f"{prefix}-temperature", caption, figures.temperature_figure({"test set": curve}))
+    if entry.dials:
+        caption = (
+            "Fields of the method that feedback from validation samples has set, by epoch; at the lower end of its range a dial rests."
+        )
+        yield _card("Dials", f"{prefix}-dials", caption, figures.dial_figure(entry.dials))
     if evaluation.ood_scores:
         kinds = {found.score for found in evaluation.ood.values()}
         densities = diagrams.score_densities(test, evaluation.ood_scores, kinds.pop() if len(kinds) == 1 else "entropy")

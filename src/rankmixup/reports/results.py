@@ -15,7 +15,7 @@ from rankmixup.reports.html import render_page
 from rankmixup.reports.html_figures import FigureCard
 
 BEGIN, END = "<!-- scorecard: begin -->", "<!-- scorecard: end -->"
-"""Between them a document holds the summary."""
+"""Between such lines a document holds what is generated."""
 _OUTCOMES: dict[Outcome, str] = {
     "holds": "Hold",
     "does not hold": "Do not hold",
@@ -70,9 +70,11 @@ def results_page(card: Scorecard, figures: str, command: str = "", why: str = ""
 
 
 def summary(card: Scorecard, page: str) -> str:
-    """One screen: what holds, what does not, and what is inconclusive; `page` has the rest."""
+    """A paragraph: how many claims hold, how many do not, and how many are inconclusive; `page` has the rest."""
     line = escape(scorecard.summary_line(card), MARKDOWN_ESCAPES)
-    return "\n".join([line, *_verdict_lines(card), "", f"Every cell with its interval, and every test: [{page}]({page})."])
+    counts = {words: sum(claim.outcome == outcome for claim in card.claims) for outcome, words in _OUTCOMES.items()}
+    said = "; ".join(f"{words.lower()}: {count}" for words, count in counts.items() if count)
+    return f"{line} Of {len(card.claims)} claims of the paper: {said}. Every cell, interval and test: [{page}]({page})."
 
 
 def _verdict_lines(card: Scorecard) -> list[str]:
@@ -89,17 +91,18 @@ def _verdict_lines(card: Scorecard) -> list[str]:
     return lines
 
 
-def insert_summary(document: str, text: str) -> str:
-    """The document with the summary between its markers, in place of what was there.
+def insert_summary(document: str, text: str, name: str = "scorecard") -> str:
+    """The document with the text between the markers of this name, in place of what was there.
 
     >>> insert_summary(f"a {BEGIN} old {END} b", "new").replace(BEGIN, "(").replace(END, ")").split()
     ['a', '(', 'new', ')', 'b']
     """
-    before, begin, rest = document.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    first, last = (marker.replace("scorecard", name) for marker in (BEGIN, END))
+    before, begin, rest = document.partition(first)
+    _, end, after = rest.partition(last)
     if not begin or not end:
-        raise InvalidInput(f"the document must hold the markers {BEGIN} and {END}, one of them is missing")
-    return f"{before}{BEGIN}\n{text.strip()}\n{END}{after}"
+        raise InvalidInput(f"the document must hold the markers {first} and {last}, one of them is missing")
+    return f"{before}{first}\n{text.strip()}\n{last}{after}"
 
 
 def _html_page(card: Scorecard) -> str:

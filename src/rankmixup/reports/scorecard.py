@@ -2,9 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from rankmixup.evaluation.registry import metric_named
@@ -12,7 +10,7 @@ from rankmixup.paper.measure import OBJECTIVES
 from rankmixup.paper.scorecard import Score, Scorecard
 from rankmixup.paper.verdict import SeedEstimate
 from rankmixup.reports.export import Cell, DataTable
-from rankmixup.reports.tables import shown, shown_p_value, shown_range
+from rankmixup.reports.tables import rich_table, shown, shown_p_value, shown_range
 
 READING = (
     "In percent. paper: as printed, in parentheses after temperature scaling. ours: mean over seeds; interval: 95 % confidence interval, "
@@ -53,18 +51,6 @@ def _narrower(table: DataTable) -> DataTable:
     same = [name for name in ("metric", "seeds", "verdict") if name in columns and len(set(columns[name])) == 1]
     said = "".join(f"; {name} {columns.pop(name)[0]}" for name in same)
     return DataTable(list(columns), list(zip(*columns.values(), strict=True)), table.caption + said)
-
-
-def rich_table(data: DataTable) -> Table:
-    """Numbers to the right and never cut; words wrap, but not within themselves."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for place, (heading, numeric) in enumerate(zip(data.columns, data.numeric, strict=True)):
-        words = [word for row in data.rows for word in str(row[place] or "").split()]
-        width = None if numeric else max(map(len, words), default=None)
-        table.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold", min_width=width)
-    for row in data.rows:
-        table.add_row(*("" if cell is None else str(cell) for cell in row))
-    return table
 
 
 def experiment_tables(card: Scorecard, experiment: str) -> Iterator[DataTable]:

@@ -12,6 +12,7 @@ from rankmixup.errors import one_line
 from rankmixup.evaluation.detection import FPR95_RULE
 from rankmixup.evaluation.registry import METRICS, metric_named
 from rankmixup.evaluation.results import Comparison, Detection, Estimate, Evaluation, Metrics
+from rankmixup.reports.export import DataTable
 
 if TYPE_CHECKING:
     from rankmixup.experiments.sweep import Ranking
@@ -183,3 +184,15 @@ def to_text(table: RenderableType, width: int = 110) -> str:
     with console.capture() as capture:
         console.print(table)
     return capture.get().rstrip()
+
+
+def rich_table(data: DataTable) -> Table:
+    """Numbers to the right and never cut; words wrap, but not within themselves."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    for place, (heading, numeric) in enumerate(zip(data.columns, data.numeric, strict=True)):
+        words = [word for row in data.rows for word in str(row[place] or "").split()]
+        width = None if numeric else max(map(len, words), default=None)
+        table.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold", min_width=width)
+    for row in data.rows:
+        table.add_row(*("" if cell is None else str(cell) for cell in row))
+    return table

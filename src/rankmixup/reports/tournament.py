@@ -9,12 +9,12 @@ from rich.text import Text
 
 from rankmixup.errors import require
 from rankmixup.evaluation import Estimate
-from rankmixup.experiments.tournament import BASELINE, COLUMNS, ROWS, Standing, Tournament
+from rankmixup.experiments.tournament import COLUMNS, LABELS, Standing, Tournament
 from rankmixup.files import read_json, write_json
 from rankmixup.reports.export import DataTable, to_csv, to_markdown, write_text
 from rankmixup.reports.figures import save_figure
 from rankmixup.reports.figures.style import BLUE, GREY, new_figure
-from rankmixup.reports.scorecard import rich_table
+from rankmixup.reports.tables import rich_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,11 +27,15 @@ READING = (
 )
 
 
-def summary_table(found: Tournament) -> DataTable:
+_WIDE = ("NLL after T", "AURC", "open")
+"""Columns that a terminal has no room for."""
+
+
+def summary_table(found: Tournament, keys: Sequence[str] = tuple(LABELS)) -> DataTable:
     """A row for each method: in how many data sets it calibrates by training alone, mean differences from cross-entropy, and cost."""
     columns = ["method", "yes", "open", "no", "ECE above CE+T", "NLL above CE+T", "accuracy above CE", "cost"]
     rows = []
-    for key, label in ROWS.items():
+    for key in keys:
         standings = found.of(key)
         if not standings:
             continue
@@ -41,21 +45,21 @@ def summary_table(found: Tournament) -> DataTable:
         means = [f"{sum(part) / len(part):+.1f}" if part else None for part in differences]
         counts = [answers.count("yes"), answers.count("open"), answers.count("no")]
         cost = f"{found.costs[key]:.2f}" if key in found.costs else None
-        rows.append([label, *counts, means[0], f"{sum(nll) / len(nll):+.3f}" if nll else None, means[1], cost])
+        rows.append([LABELS[key], *counts, means[0], f"{sum(nll) / len(nll):+.3f}" if nll else None, means[1], cost])
     return DataTable(columns, rows, f"{len(found.columns)} data sets; differences are means over data sets, of ECE and accuracy in points")
 
 
 def column_table(found: Tournament, column: str) -> DataTable:
     """A row for each method in one data set."""
     columns = ["method", "accuracy", "ECE", "ECE after T", "NLL", "NLL after T", "AURC", "ECE above CE+T", "accuracy above CE", "alone"]
-    rows = []
+    rows: list[list[str | None]] = []
     for each in found.standings:
         if each.column == column and each.seeds:
             plain, after = each.plain, each.after
             numbers = [f"{100 * plain[key].value:.1f}" for key in ("accuracy", "ece")] + [f"{100 * after['ece'].value:.1f}"]
             numbers += [f"{plain['nll'].value:.3f}", f"{after['nll'].value:.3f}", f"{100 * plain['aurc'].value:.1f}"]
             differences = [_with_interval(each.ece_above), _with_interval(each.accuracy_above)]
-            rows.append([ROWS[each.row], *numbers, *differences, each.calibrates])
+            rows.append([LABELS[each.row], *numbers, *differences, each.calibrates])
     seeds = max((each.seeds for each in found.standings if each.column == column), default=0)
     return DataTable(columns, rows, f"{found.columns[column]}, means of {seeds} seeds, in percent but for NLL")
 
@@ -71,13 +75,15 @@ def tournament_view(found: Tournament) -> RenderableType:
     """For a terminal."""
     parts: list[RenderableType] = []
     for table in (*(column_table(found, column) for column in found.columns), summary_table(found)):
-        parts += [Text(table.caption, style="bold"), rich_table(table), Text()]
+        narrow = [place for place, name in enumerate(table.columns) if name not in _WIDE]
+        cells = [[str(row[place] or "").partition(" (")[0] if place else row[0] for place in narrow] for row in table.rows]
+        parts += [Text(table.caption, style="bold"), rich_table(DataTable([table.columns[place] for place in narrow], cells)), Text()]
     return Group(*parts, Text(READING))
 
 
 def tournament_figure(found: Tournament) -> "Figure":
     """ECE as trained less cross-entropy's after temperature scaling, with its interval, for each method in each data set."""
-    rows = [row for row in ROWS if found.of(row)]
+    rows = [row for row in LABELS if found.of(row)]
     figure = new_figure(2.0 + 1.7 * len(found.columns), 1.2 + 0.27 * len(rows))
     panels = figure.subplots(1, len(found.columns), squeeze=False, sharey=True)[0]
     for panel, (column, label) in zip(panels, found.columns.items(), strict=True):
@@ -87,7 +93,7 @@ def tournament_figure(found: Tournament) -> "Figure":
         panel.set_title(label, fontsize=8)
         panel.tick_params(axis="x", labelsize=7)
         panel.grid(axis="x", alpha=0.3)
-    panels[0].set_yticks(range(len(rows)), [ROWS[row] for row in rows], fontsize=8)
+    panels[0].set_yticks(range(len(rows)), [LABELS[row] for row in rows], fontsize=8)
     panels[0].set_ylim(len(rows) - 0.5, -0.5)
     figure.supxlabel("ECE before temperature scaling less that of CE after it, points (dashed: the limit)", fontsize=8)
     return figure
@@ -104,47 +110,40 @@ def _draw(panel: object, place: int, standings: Sequence[Standing]) -> None:
             panel.errorbar(100 * difference.value, place, xerr=margins, capsize=2, linewidth=1.2, **look)  # type: ignore[attr-defined]
 
 
-def tournament_page(found: Tournament, figures: str, command: str = "", text: str = "") -> str:
-    """A page in Markdown; `figures` is where the image is, `command` what made it, `text` what is said about it."""
+def tournament_page(found: Tournament, ablation: Tournament | None, figures: str, commands: str = "", text: str = "") -> str:
+    """A page in Markdown; `figures` is where the images are, `commands` what made them, `text` what is said about them."""
     done = f"{found.runs_done} of {found.runs_wanted} runs, {found.seconds / 3600:.1f} hours of training in all."
     parts = ["# The tournament", "Every method at its defaults, and those with a dial tuned by feedback. Ours, not the paper's.", done]
-    parts += [f"```bash\n{command}\n```"] if command else []
+    parts += [f"```bash\n{commands}\n```"] if commands else []
     parts += [text.strip()] if text.strip() else []
     parts += [to_markdown(summary_table(found)), READING, f"![Paired differences]({figures}/tournament.png)"]
-    for column in found.columns:
-        table = column_table(found, column)
-        if table.rows:
-            parts += [f"## {found.columns[column]}", f"Chosen by cross-entropy alone: {COLUMNS[column].chosen}.", f"{table.caption}."]
-            parts.append(to_markdown(table))
     gaps = [abs(gap) for each in found.of("rankmixup-auto") for gap in each.gaps]
     if gaps:
         small = sum(gap < 0.015 for gap in gaps)
         parts.append(f"Validation gap of RankMixup (auto) at the end: below 1.5 points in {small} of {len(gaps)} runs.")
+    for part, title in ((found, ""), (ablation, "Ablation: ")):
+        for column in part.columns if part else ():
+            assert part is not None
+            table = column_table(part, column)
+            if table.rows:
+                chosen = "" if title else f" Chosen by cross-entropy alone: {COLUMNS[column].chosen}."
+                parts += [f"## {title}{part.columns[column]}", f"{table.caption}.{chosen}", to_markdown(table)]
     return "\n\n".join(parts) + "\n"
 
 
-def write_tournament(found: Tournament, folder: Path) -> list[Path]:
-    """Write tournament.json, .csv and .md, and the figure; returns what was written."""
+def write_tournament(found: Tournament, folder: Path, name: str = "tournament") -> list[Path]:
+    """Write NAME.json and .csv, and the figure; returns what was written."""
     (folder / "figures").mkdir(parents=True, exist_ok=True)
-    write_json(folder / "tournament.json", found.to_dict())
+    write_json(folder / f"{name}.json", found.to_dict())
     tables = [column_table(found, column) for column in found.columns]
     rows = [[found.columns[column], *row] for column, table in zip(found.columns, tables, strict=True) for row in table.rows]
     merged = DataTable(["data set", *tables[0].columns], rows)
-    texts = {"tournament.csv": to_csv(merged), "tournament.md": tournament_page(found, "figures")}
-    written = [write_text(folder / name, text) for name, text in texts.items()]
-    return [folder / "tournament.json", *written, *save_figure(tournament_figure(found), folder / "figures" / "tournament")]
+    written = write_text(folder / f"{name}.csv", to_csv(merged))
+    return [folder / f"{name}.json", written, *save_figure(tournament_figure(found), folder / "figures" / name)]
 
 
-def read_tournament(folder: Path) -> Tournament:
+def read_tournament(folder: Path, name: str = "tournament") -> Tournament:
     """What `write_tournament` wrote."""
-    data = read_json(folder / "tournament.json")
-    require(isinstance(data, dict) and data.get("schema") == 1, f"{folder / 'tournament.json'} must be a tournament of schema 1")
+    data = read_json(folder / f"{name}.json")
+    require(isinstance(data, dict) and data.get("schema") == 1, f"{folder / name}.json must be a tournament of schema 1")
     return Tournament.from_dict(data)
-
-
-def best_sentence(found: Tournament) -> str:
-    """In how many data sets the methods with the most calibrate by training alone."""
-    counts = {row: [each.calibrates for each in found.of(row)].count("yes") for row in ROWS if row != BASELINE}
-    most = max(counts.values())
-    names = ", ".join(ROWS[row] for row, count in counts.items() if count == most)
-    return f"Most often calibrated by training alone: {names}, in {most} of {len(found.columns)} data sets."

@@ -4,7 +4,7 @@ Each takes results of `rankmixup.evaluation.diagrams` by name and returns a `mat
 or `inline_svg` (for an HTML page).
 """
 
-from rankmixup.reports.figures.curves import confidence_by_lambda_figure, ood_figure, risk_coverage_figure, temperature_figure
+from rankmixup.reports.figures.curves import confidence_by_lambda_figure, dial_figure, ood_figure, risk_coverage_figure, temperature_figure
 from rankmixup.reports.figures.inline import inline_svg
 from rankmixup.reports.figures.reliability import confidence_histogram_figure, over_under_figure, reliability_figure
 from rankmixup.reports.figures.style import save_figure
@@ -12,6 +12,7 @@ from rankmixup.reports.figures.style import save_figure
 __all__ = [
     "confidence_by_lambda_figure",
     "confidence_histogram_figure",
+    "dial_figure",
     "inline_svg",
     "ood_figure",
     "over_under_figure",

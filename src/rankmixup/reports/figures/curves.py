@@ -40,6 +40,16 @@ def confidence_by_lambda_figure(methods: Mapping[str, Sequence[float | None]]) -
     return figure
 
 
+def dial_figure(dials: Mapping[str, Sequence[float]]) -> "Figure":
+    """The value of each dial in every epoch."""
+    figure, axes = new_axes(4.8, 3.0)
+    for values, drawn in series(dials):
+        axes.plot(range(1, len(values) + 1), values, markersize=3, linewidth=1.2, **drawn)
+    axes.set(xlabel="epoch", ylabel="value")
+    finish(axes)
+    return figure
+
+
 def ood_figure(found: ScoreDensities) -> "Figure":
     """Densities of OOD scores (the larger, the less like the training data): of the test set, filled, and of each other set, a line."""
     figure, axes = new_axes(4.8, 3.2)

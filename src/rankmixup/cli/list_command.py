@@ -9,6 +9,7 @@ import tyro
 
 from rankmixup.cli.options import Json
 from rankmixup.cli.output import answer
+from rankmixup.cli.reproduce_command import OURS
 
 _REGISTRIES = {
     "methods": ("methods", "Method.registry"),
@@ -38,7 +39,7 @@ def run(options: List) -> None:
     package, attribute = _REGISTRIES[options.kind]
     registry = attrgetter(attribute)(import_module(f"rankmixup.{package}"))
     experiments = options.kind == "experiments"
-    found = {key: experiment.title for key, experiment in registry.items()} if experiments else registry.summaries()
+    found = {key: each.title for key, each in registry.items()} | OURS if experiments else registry.summaries()
     answer(
         options.json,
         lambda: {options.kind: [{"name": name, "summary": summary} for name, summary in found.items()]},

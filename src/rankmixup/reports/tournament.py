@@ -22,18 +22,19 @@ if TYPE_CHECKING:
 READING = (
     "A method calibrates by training alone in a data set (yes) if the 95 % intervals of paired differences over seeds put its ECE before "
     "temperature scaling at most 1 point above that of cross-entropy after it, and its accuracy at most 1 point below that of "
-    "cross-entropy; no: an interval lies beyond the limit; open: an interval holds it. cost: time of a training step over that of "
-    "cross-entropy."
+    "cross-entropy; no: an interval lies beyond the limit; open: an interval holds it. ECE, T and NLL, T: after temperature scaling. "
+    "ECE - CE, T: ECE before temperature scaling less that of cross-entropy after it. cost: time of a training step over "
+    "that of cross-entropy."
 )
 
 
-_WIDE = ("NLL after T", "AURC", "open")
+_WIDE = ("NLL, T", "AURC")
 """Columns that a terminal has no room for."""
 
 
 def summary_table(found: Tournament, keys: Sequence[str] = tuple(LABELS)) -> DataTable:
     """A row for each method: in how many data sets it calibrates by training alone, mean differences from cross-entropy, and cost."""
-    columns = ["method", "yes", "open", "no", "ECE above CE+T", "NLL above CE+T", "accuracy above CE", "cost"]
+    columns = ["method", "yes", "open", "no", "ECE - CE, T", "NLL - CE, T", "acc. - CE", "cost"]
     rows = []
     for key in keys:
         standings = found.of(key)
@@ -51,7 +52,7 @@ def summary_table(found: Tournament, keys: Sequence[str] = tuple(LABELS)) -> Dat
 
 def column_table(found: Tournament, column: str) -> DataTable:
     """A row for each method in one data set."""
-    columns = ["method", "accuracy", "ECE", "ECE after T", "NLL", "NLL after T", "AURC", "ECE above CE+T", "accuracy above CE", "alone"]
+    columns = ["method", "accuracy", "ECE", "ECE, T", "NLL", "NLL, T", "AURC", "ECE - CE, T", "acc. - CE", "alone"]
     rows: list[list[str | None]] = []
     for each in found.standings:
         if each.column == column and each.seeds:
@@ -76,7 +77,10 @@ def tournament_view(found: Tournament) -> RenderableType:
     parts: list[RenderableType] = []
     for table in (*(column_table(found, column) for column in found.columns), summary_table(found)):
         narrow = [place for place, name in enumerate(table.columns) if name not in _WIDE]
-        cells = [[str(row[place] or "").partition(" (")[0] if place else row[0] for place in narrow] for row in table.rows]
+        cells = [
+            [str("" if row[place] is None else row[place]).partition(" (")[0] if place else row[0] for place in narrow]
+            for row in table.rows
+        ]
         parts += [Text(table.caption, style="bold"), rich_table(DataTable([table.columns[place] for place in narrow], cells)), Text()]
     return Group(*parts, Text(READING))
 
@@ -120,7 +124,7 @@ def tournament_page(found: Tournament, ablation: Tournament | None, figures: str
     gaps = [abs(gap) for each in found.of("rankmixup-auto") for gap in each.gaps]
     if gaps:
         small = sum(gap < 0.015 for gap in gaps)
-        parts.append(f"Validation gap of RankMixup (auto) at the end: below 1.5 points in {small} of {len(gaps)} runs.")
+        parts.append(f"Validation gap of RankMixup auto at the end: below 1.5 points in {small} of {len(gaps)} runs.")
     for part, title in ((found, ""), (ablation, "Ablation: ")):
         for column in part.columns if part else ():
             assert part is not None

@@ -96,3 +96,22 @@ def test_without_the_package_one_sentence_says_so(monkeypatch):
     monkeypatch.delitem(sys.modules, "rankmixup.integrations.lightning")
     with pytest.raises(InvalidInput, match="needs the package 'lightning'"):
         import rankmixup.integrations.lightning  # noqa: F401
+
+
+def test_validation_sets_the_dials(tmp_path):
+    """As in a plain loop that calls `tune` after each epoch; they are part of a checkpoint."""
+    tuned = module("rankmixup-auto")
+    fit = trainer(tmp_path, 3)
+    fit.fit(tuned, loader(), loader())
+    assert tuned.objective._controller.updates == 3
+    assert fit.callback_metrics["margin"] == pytest.approx(tuned.objective.dials["margin"])
+    checkpoint: dict = {}
+    tuned.on_save_checkpoint(checkpoint)
+    again = module("rankmixup-auto")
+    again.objective.load_state_dict(checkpoint["objective"][0])
+    assert again.objective.dials == tuned.objective.dials
+
+
+def test_a_dial_without_validation_batches_is_refused(tmp_path):
+    with pytest.raises(InvalidInput, match="margin must be set by feedback"):
+        trainer(tmp_path, 2).fit(module("rankmixup-auto"), loader())

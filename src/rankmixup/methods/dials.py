@@ -109,5 +109,5 @@ def confidence_gap(logits: Logits, target: Target) -> float:
     -0.25
     """
     logits, target = check_batch(logits, target)
-    logits = logits.detach().double()
+    logits, target = logits.detach().cpu().double(), target.cpu()
     return (confidence(logits).mean() - (logits.argmax(dim=1) == target).double().mean()).item()

@@ -11,11 +11,11 @@ from torch import Tensor, distributed, nn
 from torch.nn import functional as F
 
 from rankmixup import random
-from rankmixup.errors import require, require_whole, shown
+from rankmixup.errors import InvalidInput, require, require_whole, shown
 from rankmixup.methods.base import Method
 from rankmixup.methods.cross_entropy import cross_entropy_loss
 from rankmixup.methods.dials import FITS, Controller, confidence_gap
-from rankmixup.ops import Logits, Target, as_tensor, check_batch, check_counts, check_logits, check_tensor, class_indices
+from rankmixup.ops import Logits, Target, as_tensor, check_batch, check_counts, check_logits, check_tensor, class_indices, upcast
 from rankmixup.types import Batch, Context, StepOutput
 
 
@@ -35,7 +35,7 @@ class Objective(nn.Module):
         self._class_counts = ctx.class_counts
         self._controller = Controller(method.auto_dials)
         self._set_dials()
-        self._fit = torch.zeros(2, dtype=torch.float64)
+        self._fit = torch.zeros(2)
         """Sum over the steps since the last tuning of the cross-entropy of raw training samples, and the number of these steps."""
         self.epoch = 0
         self.steps = 0
@@ -66,13 +66,17 @@ class Objective(nn.Module):
         held = self._ctx.class_counts
         if self._class_counts is not None and held is not None and held.device != batch.y.device:  # moved once, not in every step
             self._ctx = dataclasses.replace(self._ctx, class_counts=self._class_counts.to(batch.y.device))
-        rule = f"{', '.join(self.dials)} must be set by feedback: call tune(val_logits, val_y) after each epoch"
-        require(not self.dials or self._controller.updates > 0 or self.epoch == 0, f"{rule}, got no call by epoch {self.epoch}")
+        waits = len(self.dials) > 0 and not self._controller.acts
+        if waits and self.epoch > 0 and self._controller.updates == 0:
+            rule = f"{', '.join(self.dials)} must be set by feedback: call tune(val_logits, val_y) after each epoch"
+            raise InvalidInput(f"{rule}, got no call by epoch {self.epoch}")
         output = self.active(model, batch, dataclasses.replace(self._ctx, epoch=self.epoch, step=self.steps))
         self.steps += 1
-        if self.dials and not self._controller.acts and output.logits is not None:
-            loss = F.cross_entropy(output.logits.detach().double(), batch.y)
-            self._fit = self._fit.to(loss.device) + torch.stack([loss, torch.ones_like(loss)])
+        if waits:
+            self._fit = self._fit.to(batch.y.device)
+            if output.logits is not None:
+                loss = F.cross_entropy(upcast(output.logits.detach()), batch.y)
+                self._fit += torch.stack([loss, torch.ones_like(loss)])
         return output
 
     @property
@@ -103,14 +107,16 @@ class Objective(nn.Module):
 
     def _fits(self) -> bool:
         """Whether the network fits the training samples since the last call, of all processes; one that is never shown raw samples does."""
-        if self.dials and distributed.is_available() and distributed.is_initialized():
+        if self._controller.acts or not self.dials:
+            return True
+        if distributed.is_available() and distributed.is_initialized():
             distributed.all_reduce(self._fit)
         loss, steps = self._fit.tolist()
         self._fit.zero_()
         return loss <= steps * FITS * math.log(self.num_classes)
 
     def _set_dials(self) -> None:
-        self.active = dataclasses.replace(self.method, **self.dials)
+        self.active = dataclasses.replace(self.method, **self.dials) if self.dials else self.method
         """The method with a number in the place of every "auto"."""
 
     def _check_classes(self, model: nn.Module, inputs: Any, logits: Any) -> None:
@@ -130,7 +136,7 @@ class Objective(nn.Module):
         return torch.cat([counters, *self._dial_bytes(), self._ctx.rng.get_state()])
 
     def _dial_bytes(self) -> list[Tensor]:
-        return [torch.cat([self._fit.cpu(), self._controller.state()]).view(torch.uint8)] if self.dials else []
+        return [torch.cat([self._fit.cpu().double(), self._controller.state()]).view(torch.uint8)] if self.dials else []
 
     def set_extra_state(self, state: Tensor) -> None:
         """Continue where the saved objective stood."""
@@ -139,7 +145,7 @@ class Objective(nn.Module):
         self.epoch, self.steps = counters.clone().view(torch.long).tolist()
         for each in dials:
             numbers = each.clone().view(torch.float64)
-            self._fit = numbers[:2].clone()
+            self._fit = numbers[:2].float()
             self._controller.restore(numbers[2:])
             self._set_dials()
         self._ctx.rng.set_state(stream.clone())

@@ -1,5 +1,6 @@
 """The processes of a run: values that they share, errors that one of them reports for all, and settings that training changes."""
 
+import atexit
 import contextlib
 import ctypes
 import sys
@@ -79,6 +80,14 @@ def raise_from_one_process(fabric: Fabric) -> Iterator[None]:
         if fabric.global_rank != reporter:
             raise SystemExit(error.exit_status)
         raise error
+    if fabric.world_size > 1:
+        atexit.register(_leave)
+
+
+def _leave() -> None:
+    """Close the connection before Python ends: threads of it that outlive Python would abort a process that has done its work."""
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 def _gone(fabric: Fabric, error: RuntimeError) -> list[int]:

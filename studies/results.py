@@ -1,8 +1,8 @@
 """The documentation's pages of results and the README's summaries, from what `rankmixup reproduce ... --write` left.
 
 rankmixup reproduce all --scale cpu --data-root DATA --write results/cpu
-rankmixup reproduce tournament --scale cpu --data-root DATA --write results/cpu
-rankmixup reproduce ablation --scale cpu --data-root DATA --write results/cpu --columns digits,fashion-mnist
+rankmixup reproduce tournament --scale cpu --data-root DATA --write results/cpu --columns digits,fashion-mnist,cifar10-augmented
+rankmixup reproduce ablation --scale cpu --data-root DATA --write results/cpu --columns digits
 python -m studies.results            # from their JSON: the other files of results/cpu, docs/results.md, docs/tournament.md, README.md
 """
 
@@ -16,8 +16,9 @@ from rankmixup.reports.tournament import read_tournament, summary_table, tournam
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "results" / "cpu"
 COMMAND = "rankmixup reproduce all --scale cpu --data-root DATA --write results/cpu\npython -m studies.results"
-TOURNAMENT = """rankmixup reproduce tournament --scale cpu --data-root DATA --write results/cpu
-rankmixup reproduce ablation --scale cpu --data-root DATA --write results/cpu --columns digits,fashion-mnist
+TOURNAMENT = """\
+rankmixup reproduce tournament --scale cpu --data-root DATA --write results/cpu --columns digits,fashion-mnist,cifar10-augmented
+rankmixup reproduce ablation --scale cpu --data-root DATA --write results/cpu --columns digits
 python -m studies.results"""
 SHORT = ("ce", "label-smoothing", "focal", "mixup", "regmixup", "rankmixup-mrl", "rankmixup-mndcg", "rankmixup-auto")
 """Rows of the README's table."""

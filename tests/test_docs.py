@@ -79,6 +79,14 @@ def test_the_example_of_watching_gives_what_it_says():
         assert float(eval(code, names)) == float(said.split(":")[0])
 
 
+def test_the_example_of_the_method_trains_and_tunes():
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "method.md").read_text(), flags=re.DOTALL)
+    names: dict[str, object] = {}
+    exec(example, names)
+    assert names["step"].steps == 3
+    assert list(names["step"].dials) == ["margin"]
+
+
 def test_the_reference_has_every_public_name():
     """A module directive documents classes and functions; imported constants need a directive of their own."""
     text = (ROOT / "docs" / "reference.md").read_text()

@@ -1,13 +1,15 @@
 """The documentation's pages of results and the README's summaries, from what `rankmixup reproduce ... --write` left.
 
 rankmixup reproduce all --scale cpu --data-root DATA --write results/cpu
-rankmixup reproduce tournament --scale cpu --data-root DATA --write results/cpu --columns digits,fashion-mnist,cifar10-augmented
+rankmixup reproduce tournament --scale cpu --data-root DATA --write results/cpu
 rankmixup reproduce ablation --scale cpu --data-root DATA --write results/cpu --columns digits
+rankmixup reproduce sweeps --scale cpu --data-root DATA --write results/cpu --seeds 3
 python -m studies.results            # from their JSON: the other files of results/cpu, docs/results.md, docs/tournament.md, README.md
 """
 
 from pathlib import Path
 
+from rankmixup.experiments.tournament import CHANGED
 from rankmixup.files import write_atomic
 from rankmixup.reports.export import to_markdown
 from rankmixup.reports.results import insert_summary, read_scorecard, results_page, summary, write_results
@@ -17,8 +19,9 @@ ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "results" / "cpu"
 COMMAND = "rankmixup reproduce all --scale cpu --data-root DATA --write results/cpu\npython -m studies.results"
 TOURNAMENT = """\
-rankmixup reproduce tournament --scale cpu --data-root DATA --write results/cpu --columns digits,fashion-mnist,cifar10-augmented
+rankmixup reproduce tournament --scale cpu --data-root DATA --write results/cpu
 rankmixup reproduce ablation --scale cpu --data-root DATA --write results/cpu --columns digits
+rankmixup reproduce sweeps --scale cpu --data-root DATA --write results/cpu --seeds 3
 python -m studies.results"""
 SHORT = ("ce", "label-smoothing", "focal", "mixup", "regmixup", "rankmixup-mrl", "rankmixup-mndcg", "rankmixup-auto")
 """Rows of the README's table."""
@@ -29,9 +32,10 @@ def documents() -> dict[Path, str]:
     card = read_scorecard(FOLDER)
     why = FOLDER / "why.md"  # written by hand: what was tried where a claim fails
     page = results_page(card, "../results/cpu/figures", COMMAND, why.read_text() if why.is_file() else "")
-    found, ablation = read_tournament(FOLDER), read_tournament(FOLDER, "ablation") if (FOLDER / "ablation.json").is_file() else None
+    found = read_tournament(FOLDER)
+    changed = {name.capitalize(): read_tournament(FOLDER, name) for name in CHANGED if (FOLDER / f"{name}.json").is_file()}
     said = FOLDER / "tournament-notes.md"  # written by hand: what to use when, and what went wrong
-    tournament = tournament_page(found, ablation, "../results/cpu/figures", TOURNAMENT, said.read_text() if said.is_file() else "")
+    tournament = tournament_page(found, changed, "../results/cpu/figures", TOURNAMENT, said.read_text() if said.is_file() else "")
     readme = ROOT / "README.md"
     text = insert_summary(readme.read_text(), summary(card, "docs/results.md"))
     return {
@@ -43,7 +47,7 @@ def documents() -> dict[Path, str]:
 
 if __name__ == "__main__":
     write_results(read_scorecard(FOLDER), FOLDER)
-    for name in ("tournament", "ablation"):
+    for name in ("tournament", *CHANGED):
         if (FOLDER / f"{name}.json").is_file():
             write_tournament(read_tournament(FOLDER, name), FOLDER, name)
     for path, text in documents().items():

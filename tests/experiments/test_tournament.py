@@ -10,18 +10,26 @@ from rankmixup.cli.main import main
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import Estimate
 from rankmixup.experiments.costs import step_costs
-from rankmixup.experiments.tournament import ABLATION, COLUMNS, ROWS, Standing, Tournament, cells_of, chosen_columns, tournament
+from rankmixup.experiments.tournament import ABLATION, COLUMNS, LABELS, ROWS, Standing, Tournament, cells_of, chosen_columns, tournament
 from rankmixup.methods import CrossEntropy, Method, RankMixupMNDCG
 from rankmixup.mixers import Mixup
 from rankmixup.reports.tables import to_text
-from rankmixup.reports.tournament import column_table, read_tournament, summary_table, tournament_page, tournament_view, write_tournament
+from rankmixup.reports.tournament import (
+    add_to_tournament,
+    column_table,
+    read_tournament,
+    summary_table,
+    tournament_page,
+    tournament_view,
+    write_tournament,
+)
 
 
 def test_every_method_takes_part_and_every_row_is_a_run():
     assert {row.partition("/")[0] for row in ROWS} == set(Method.registry)
     assert {row for column in COLUMNS.values() for row in column.rows} == set(ROWS)
     for column in COLUMNS.values():
-        runs = [column.run(row, 0) for row in (*column.rows, *ABLATION)]
+        runs = [column.run(row, 0) for row in dict.fromkeys((*column.rows, *LABELS))]
         assert len({run.id for run in runs}) == len(runs)
     changed = COLUMNS["digits"].run("rankmixup-auto/mixer=mixup", 1)
     assert (changed.method.mixer, changed.seed, changed.selection) == (Mixup(alpha=2.0), 1, "last")
@@ -70,7 +78,7 @@ def found(tmp_path_factory) -> Tournament:
 
 def test_differences_are_paired_by_seed(found):
     base, ours = found.standings
-    assert (base.seeds, ours.seeds, found.runs_done, found.runs_wanted) == (3, 2, 5, 6)
+    assert (base.seeds, ours.seeds, found.runs) == (3, 2, 5)
     assert base.accuracy_above.value == 0
     assert base.ece_above.value == pytest.approx(base.plain["ece"].value - base.after["ece"].value)
     assert len(ours.gaps) == 2
@@ -81,6 +89,14 @@ def test_it_is_written_and_read(found, tmp_path):
     written = write_tournament(found, tmp_path)
     assert all(path.stat().st_size > 0 for path in written)
     assert read_tournament(tmp_path) == found
+    other = Tournament({"cifar10": "CIFAR10"}, (dataclasses.replace(found.standings[0], column="cifar10"),), {"ce": 1.0})
+    add_to_tournament(other, tmp_path)
+    merged = read_tournament(tmp_path)
+    assert list(merged.columns) == ["digits", "cifar10"]
+    assert merged.standings == (*found.standings, *other.standings)
+    assert merged.runs == found.runs + 3
+    add_to_tournament(found, tmp_path)
+    assert read_tournament(tmp_path) == merged
     (tmp_path / "tournament.json").write_text('{"schema": 2}')
     with pytest.raises(InvalidInput, match="must be a tournament of schema 1"):
         read_tournament(tmp_path)
@@ -89,7 +105,7 @@ def test_it_is_written_and_read(found, tmp_path):
 def test_tables_and_page(found):
     assert [row[0] for row in summary_table(found).rows] == ["CE", "RankMixup auto (ours)"]
     assert len(column_table(found, "digits").rows) == 2
-    page = tournament_page(found, found, "figures", "command", "What to use.")
+    page = tournament_page(found, {"Ablation": found}, "figures", "command", "What to use.")
     for part in ("# The tournament", "What to use.", "## Ablation: digits", "Chosen by cross-entropy alone: noise 0.9"):
         assert part in page
     text = to_text(tournament_view(found), width=80)
@@ -112,7 +128,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert json.loads(captured.out)["runs"] == 10
     assert "Left out, because their data was not found (--data-root): Fashion-MNIST" in " ".join(captured.err.split())
     assert main(["reproduce", "ablation", "--scale", "quick", "--no-train", *common]) == 0
-    assert json.loads(capsys.readouterr().out)["ablation"]["runs_wanted"] == 2 + len(ABLATION)
+    assert len(json.loads(capsys.readouterr().out)["ablation"]["standings"]) == 2 + len(ABLATION)
     assert main(["reproduce", "tournament", *common]) == 2
     assert "tournament must be at scale cpu, or quick" in capsys.readouterr().err
     assert main(["reproduce", "tournament", "table1", "--scale", "quick", *common]) == 2

@@ -13,6 +13,7 @@ from rankmixup.errors import require, require_whole, unknown_name
 OURS = {
     "tournament": "Ours: every method on small data sets, against cross-entropy with temperature scaling",
     "ablation": "Ours: rankmixup-auto with one thing changed at a time",
+    "sweeps": "Ours: margin, Q, alpha and mixer of the paper's two losses on Fashion-MNIST",
 }
 """Experiments that are not the paper's, with their titles."""
 
@@ -26,7 +27,7 @@ class Reproduce(WorkOptions):
     """
 
     experiments: tyro.conf.Positional[tuple[str, ...]]
-    """Names from `rankmixup list experiments`, or all of the paper's; not the paper's: tournament, all methods; ablation, our variant."""
+    """Names from `rankmixup list experiments`, or all of the paper's; not the paper's: tournament, ablation, sweeps."""
     scale: Literal["paper", "cpu", "quick"] = "paper"
     """Size of the experiments."""
     seeds: int | None = None

@@ -11,19 +11,19 @@ if TYPE_CHECKING:
 
 
 def run_tournament(options: "Reproduce", name: str) -> None:
-    """Train what is missing, column by column, and show how all methods stand, or our variant with one thing changed at a time."""
+    """Train what is missing, column by column, and show how all methods stand, or some with one thing changed at a time."""
     from rankmixup.data.base import resolve_root
     from rankmixup.experiments import tasks_for
     from rankmixup.experiments.costs import step_costs
-    from rankmixup.experiments.tournament import ABLATION, BASELINE, COLUMNS, cells_of, chosen_columns, grid_of, tournament
-    from rankmixup.reports.tournament import tournament_view, write_tournament
+    from rankmixup.experiments.tournament import BASELINE, CHANGED, COLUMNS, SWEEP_COLUMNS, cells_of, chosen_columns, grid_of, tournament
+    from rankmixup.reports.tournament import add_to_tournament, tournament_view
 
     require(options.scale != "paper", f"{name} must be at scale cpu, or quick for digits alone with one seed, got paper")
     rows, columns = ([key.strip() for key in text.split(",") if key.strip()] for text in (options.rows, options.columns))
-    if name == "ablation":
-        rows = rows or ["rankmixup-auto", *ABLATION]
+    rows = rows or CHANGED.get(name, [])
     quick = options.scale == "quick"
-    chosen, absent = chosen_columns(columns or (["digits"] if quick else []), resolve_root(options.data_root))
+    default = ["digits"] if quick else SWEEP_COLUMNS if name == "sweeps" else []
+    chosen, absent = chosen_columns(columns or default, resolve_root(options.data_root))
     if absent:
         console(stderr=True).print(f"Left out, because their data was not found (--data-root): {', '.join(absent)}.", soft_wrap=True)
     seeds = options.seeds or (1 if quick else 5)
@@ -40,7 +40,7 @@ def run_tournament(options: "Reproduce", name: str) -> None:
     methods = {row: next(iter(COLUMNS.values())).run(row, 0).method for row in dict.fromkeys(row for row, _ in cells)}
     found = tournament(cells, options.runs, step_costs(methods, BASELINE))
     if options.write is not None:
-        write_tournament(found, options.write, name)
+        add_to_tournament(found, options.write, name)
     failures = {event.task.run.id: event.reason for event in failed}
     answer(options.json, lambda: {**head, "failed": failures, name: found.to_dict()}, lambda: tournament_view(found))
     raise_failures(failed, len(tasks))

@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,7 +34,12 @@ ROWS: dict[str, str] = _TABLES["rows"]
 """Label of each row by key: a method, followed by /FIELD=VALUE for each field that it changes."""
 ABLATION: dict[str, str] = _TABLES["ablation"]
 """Likewise, for `rankmixup-auto` with one thing changed at a time."""
-LABELS = ROWS | ABLATION
+SWEEPS: dict[str, str] = _TABLES["sweeps"]
+"""Likewise, for the paper's two losses."""
+SWEEP_COLUMNS: list[str] = _TABLES["sweep_columns"]
+CHANGED = {"ablation": ["rankmixup-auto", *ABLATION], "sweeps": ["rankmixup-mrl", "rankmixup-mndcg", *SWEEPS]}
+"""Rows of what is reproduced beside the tournament, by name."""
+LABELS = ROWS | ABLATION | SWEEPS
 
 
 @dataclass(frozen=True)
@@ -58,16 +64,17 @@ class Column:
         method = recipe.build_method(name)
         for setting in settings:
             path, _, text = setting.partition("=")
-            method = with_field(method, path, _value(path, text))
+            method = with_field(method, path, _value(attrgetter(path)(method), text))
         optimisation = dataclasses.replace(recipe.build_optimisation(), **self.optimisation)
         return Run(method, self.data, "resnet8", optimisation, seed, selection="last")
 
 
-def _value(path: str, text: str) -> Any:
-    """The value of a field: the mixer of a name, a number, or the text itself."""
-    if path == "mixer":
-        return Mixer.registry[text](alpha=2.0)
-    return float(text) if re.fullmatch(r"-?[\d.]+", text) else text
+def _value(present: Any, text: str) -> Any:
+    """What replaces the present value of a field: the mixer of a name with the same alpha, a number, or the text itself."""
+    if isinstance(present, Mixer):
+        return Mixer.registry[text](alpha=present.alpha)
+    number = int if isinstance(present, int) else float
+    return number(text) if re.fullmatch(r"-?[\d.]+", text) else text
 
 
 def _column(key: str, *, label: str, data: dict[str, Any], chosen: str, optimisation: dict[str, Any], **more: Any) -> Column:
@@ -122,9 +129,11 @@ class Tournament:
     standings: tuple[Standing, ...]
     costs: dict[str, float]
     """Seconds of a training step over those of cross-entropy, measured side by side, by row."""
-    runs_wanted: int
-    runs_done: int
-    seconds: float
+
+    @property
+    def runs(self) -> int:
+        """How many finished runs it rests on."""
+        return sum(each.seeds for each in self.standings)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -133,8 +142,14 @@ class Tournament:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Tournament":
         """What `to_dict` made."""
-        fields = {key: value for key, value in data.items() if key != "schema"}
-        return cls(**fields | {"standings": tuple(map(_standing_from_dict, data["standings"]))})
+        return cls(data["columns"], tuple(map(_standing_from_dict, data["standings"])), data["costs"])
+
+    def beside(self, stored: "Tournament") -> "Tournament":
+        """This and those columns of a stored one that it does not have."""
+        kept = tuple(each for each in stored.standings if each.column not in self.columns)
+        columns = {key: column.label for key, column in COLUMNS.items() if key in self.columns | stored.columns}
+        standings = sorted((*kept, *self.standings), key=lambda each: list(COLUMNS).index(each.column))
+        return Tournament(columns, tuple(standings), stored.costs | self.costs)
 
     def of(self, row: str) -> list[Standing]:
         """A row in every column that has runs of it."""
@@ -156,7 +171,7 @@ def cells_of(column: Column, rows: Sequence[str], seeds: int) -> dict[tuple[str,
     for row in rows:
         if row not in LABELS:
             raise unknown_name("row of the tournament", row, LABELS)
-    taking_part = [row for row in (*column.rows, *ABLATION) if row in (BASELINE, *(rows or column.rows))]
+    taking_part = [row for row in dict.fromkeys((*column.rows, *LABELS)) if row in (BASELINE, *(rows or column.rows))]
     return {(row, column.key): Cell(tuple(column.run(row, seed) for seed in range(seeds))) for row in taking_part}
 
 
@@ -168,11 +183,10 @@ def grid_of(column: Column, cells: Mapping[tuple[str, str], Cell]) -> Grid:
 def tournament(cells: Mapping[tuple[str, str], Cell], runs: Path, costs: Mapping[str, float]) -> Tournament:
     """What the finished runs below `runs` show."""
     columns = {key: COLUMNS[key].label for key in dict.fromkeys(column for _, column in cells)}
-    stored = {run.id: StoredRun.locate(runs, run) for cell in cells.values() for run in cell.runs}
-    done = {key: each.result() for key, each in stored.items() if each.finished}
-    values = {where: {run.seed: _values(stored[run.id]) for run in cell.runs if run.id in done} for where, cell in cells.items()}
+    stored = {where: {run.seed: StoredRun.locate(runs, run) for run in cell.runs} for where, cell in cells.items()}
+    values = {where: {seed: _values(run) for seed, run in part.items() if run.finished} for where, part in stored.items()}
     standings = [_standing(row, column, found, values[BASELINE, column]) for (row, column), found in values.items()]
-    return Tournament(columns, tuple(standings), dict(costs), len(stored), len(done), sum(result.seconds for result in done.values()))
+    return Tournament(columns, tuple(standings), dict(costs))
 
 
 def _values(stored: StoredRun) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """The tournament as tables, a figure and a page. Everything follows from tournament.json."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,10 +114,14 @@ def _draw(panel: object, place: int, standings: Sequence[Standing]) -> None:
             panel.errorbar(100 * difference.value, place, xerr=margins, capsize=2, linewidth=1.2, **look)  # type: ignore[attr-defined]
 
 
-def tournament_page(found: Tournament, ablation: Tournament | None, figures: str, commands: str = "", text: str = "") -> str:
-    """A page in Markdown; `figures` is where the images are, `commands` what made them, `text` what is said about them."""
-    done = f"{found.runs_done} of {found.runs_wanted} runs, {found.seconds / 3600:.1f} hours of training in all."
-    parts = ["# The tournament", "Every method at its defaults, and those with a dial tuned by feedback. Ours, not the paper's.", done]
+def tournament_page(found: Tournament, changed: Mapping[str, Tournament], figures: str, commands: str = "", text: str = "") -> str:
+    """A page in Markdown.
+
+    `changed` has what was reproduced beside it, by title; `figures` is where the images are, `commands` what made them, `text` what is
+    said about them.
+    """
+    intro = "Every method at its defaults, and those with a dial tuned by feedback. Ours, not the paper's."
+    parts = ["# The tournament", f"{intro} {found.runs} runs."]
     parts += [f"```bash\n{commands}\n```"] if commands else []
     parts += [text.strip()] if text.strip() else []
     parts += [to_markdown(summary_table(found)), READING, f"![Paired differences]({figures}/tournament.png)"]
@@ -125,13 +129,12 @@ def tournament_page(found: Tournament, ablation: Tournament | None, figures: str
     if gaps:
         small = sum(gap < 0.015 for gap in gaps)
         parts.append(f"Validation gap of RankMixup auto at the end: below 1.5 points in {small} of {len(gaps)} runs.")
-    for part, title in ((found, ""), (ablation, "Ablation: ")):
-        for column in part.columns if part else ():
-            assert part is not None
+    for title, part in {"": found, **changed}.items():
+        for column, label in part.columns.items():
             table = column_table(part, column)
             if table.rows:
                 chosen = "" if title else f" Chosen by cross-entropy alone: {COLUMNS[column].chosen}."
-                parts += [f"## {title}{part.columns[column]}", f"{table.caption}.{chosen}", to_markdown(table)]
+                parts += [f"## {title}: {label}" if title else f"## {label}", f"{table.caption}.{chosen}", to_markdown(table)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -144,6 +147,11 @@ def write_tournament(found: Tournament, folder: Path, name: str = "tournament") 
     merged = DataTable(["data set", *tables[0].columns], rows)
     written = write_text(folder / f"{name}.csv", to_csv(merged))
     return [folder / f"{name}.json", written, *save_figure(tournament_figure(found), folder / "figures" / name)]
+
+
+def add_to_tournament(found: Tournament, folder: Path, name: str = "tournament") -> list[Path]:
+    """Likewise, beside the columns that are there already."""
+    return write_tournament(found.beside(read_tournament(folder, name)) if (folder / f"{name}.json").is_file() else found, folder, name)
 
 
 def read_tournament(folder: Path, name: str = "tournament") -> Tournament:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from rankmixup import data, errors, evaluation, functional, methods, metrics, mixers, models, posthoc, runs, training, types
+    from rankmixup import data, deploy, errors, evaluation, functional, methods, metrics, mixers, models, posthoc, runs, training, types
+    from rankmixup.deploy import CalibratedModel, load
     from rankmixup.evaluation import compare, evaluate
     from rankmixup.methods import Objective, TrainStep, objective
     from rankmixup.models import build_model
@@ -20,12 +21,27 @@ if TYPE_CHECKING:
     from rankmixup.training.train import train
 
 _HOME = {"TemperatureScaling": "posthoc", "build_model": "models", "compare": "evaluation", "evaluate": "evaluation", "train": "training"}
+_HOME |= dict.fromkeys(("CalibratedModel", "load"), "deploy")
 _HOME |= dict.fromkeys(("Objective", "TrainStep", "objective"), "methods") | dict.fromkeys(("Optimisation", "Run", "StoredRun"), "runs")
 
-__all__ = ["Objective", "Optimisation", "Run", "StoredRun", "TemperatureScaling", "TrainStep", "__version__"]
-__all__ += ["build_model", "compare", "evaluate", "objective", "train"]
+__all__ = ["CalibratedModel", "Objective", "Optimisation", "Run", "StoredRun", "TemperatureScaling", "TrainStep", "__version__"]
+__all__ += ["build_model", "compare", "evaluate", "load", "objective", "train"]
 __all__ += ["list_calibrators", "list_data", "list_methods", "list_metrics", "list_mixers", "list_models"]
-__all__ += ["data", "errors", "evaluation", "functional", "methods", "metrics", "mixers", "models", "posthoc", "runs", "training", "types"]
+__all__ += [
+    "data",
+    "deploy",
+    "errors",
+    "evaluation",
+    "functional",
+    "methods",
+    "metrics",
+    "mixers",
+    "models",
+    "posthoc",
+    "runs",
+    "training",
+    "types",
+]
 
 
 def list_methods(pattern: str = "*") -> list[str]:

@@ -1,6 +1,7 @@
 """Errors: one sentence with the name of the thing, the rule, and the value that broke it."""
 
 import difflib
+import importlib
 import math
 import numbers
 import re
@@ -112,6 +113,14 @@ def require_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     """Raise `InvalidInput` unless `value` is one of `choices`."""
     listed = " or ".join(filter(None, [", ".join(map(repr, choices[:-1])), repr(choices[-1])]))
     require(isinstance(value, str) and value in choices, f"{name} must be {listed}, got {shown(value)}")
+
+
+def import_extra(package: str, purpose: str, extra: str) -> Any:
+    """An optional package; `InvalidInput` with the extra to install where it is missing."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise InvalidInput(f"{purpose} needs the package {package}, which is missing: pip install 'rankmixup[{extra}]'") from error
 
 
 def unknown_name(kind: str, name: str, valid: Iterable[str]) -> InvalidInput:

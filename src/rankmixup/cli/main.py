@@ -20,6 +20,8 @@ COMMANDS = {
     "train": "train a network with a method: rankmixup train METHOD [options]",
     "runs": "list runs with their state and validation metrics",
     "evaluate": "compute metrics of a run or of a file of scores, with confidence intervals and noise floors",
+    "predict": "predict images with the calibrated network of a run",
+    "export": "write a run's calibrated network as a folder for other programs: safetensors, ONNX, torch.export",
     "compare": "test whether runs or files of scores differ significantly on one test set",
     "ood": "measure how well out-of-distribution samples are detected",
     "report": "write one HTML page about runs or files of scores",

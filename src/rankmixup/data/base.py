@@ -40,7 +40,10 @@ Images = Tensor | ImageFiles
 
 @dataclass(frozen=True)
 class View:
-    """How images become a network's input, (bytes / 255 - mean) / std, and what is added in training."""
+    """How images become a network's input, and what is added in training.
+
+    The input is (bytes / 255 - mean) / std, or (floats - mean) / std where `values` are floats.
+    """
 
     image_size: int
     """Height and width of the input."""
@@ -54,11 +57,25 @@ class View:
     """Zeros around the image before a random crop, added before normalisation."""
     flip: bool = False
     """Whether training images are mirrored at random."""
+    values: Literal["bytes", "floats"] = "bytes"
+    """What images hold. Floats that are shown to a network of bytes are taken as its input, as they are."""
+    shape: tuple[int, ...] = ()
+    """Shape of an input that is no square image; `(D,)` is a row of a table, for which image_size is 1 and D is in_channels."""
 
     @property
     def in_channels(self) -> int:
-        """Number of colour channels."""
+        """Number of colour channels, or of columns of a table."""
         return len(self.mean)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input of the network."""
+        return self.shape or (self.in_channels, self.image_size, self.image_size)
+
+    @property
+    def plain(self) -> bool:
+        """Whether floats are the network's input as they are."""
+        return self.values == "bytes" or (not any(self.mean) and set(self.std) == {1.0})
 
 
 @dataclass(frozen=True)
@@ -176,6 +193,11 @@ class DataSource(Configured):
     @abstractmethod
     def read(self, root: Path) -> Dataset:
         """The splits, before a long tail is cut."""
+
+    def labelled(self, root: Path | None = None, *, download: bool = False) -> tuple[Split, tuple[str, ...]]:
+        """Labelled samples that a trained network is evaluated on, and their class names: the test samples."""
+        dataset = self.load(root, download=download)
+        return dataset.test, dataset.class_names
 
     def outside(self, root: Path | None = None) -> tuple[Split, tuple[str, ...]]:
         """Samples that test whether a network of another data set detects out-of-distribution input, and their class names."""

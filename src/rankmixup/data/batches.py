@@ -91,13 +91,20 @@ def training_batches(
 
 
 def evaluation_batches(
-    split: Split, view: View, *, rank: int = 0, world_size: int = 1, device: torch.device | str = "cpu", workers: int | None = None
+    split: Split,
+    view: View,
+    *,
+    rank: int = 0,
+    world_size: int = 1,
+    device: torch.device | str = "cpu",
+    workers: int | None = None,
+    batch_size: int | None = None,
 ) -> Iterator[Tensor]:
-    """Inputs of every `world_size`-th sample, in order and without augmentation.
+    """Inputs of every `world_size`-th sample, in order and without augmentation; at most 512 in a batch, fewer if they are large.
 
     Images of another size or number of channels than the view's are made to fit, so that any data set can be shown to any network.
     """
-    parts = torch.arange(rank, len(split), world_size).split(min(512, max(1, _PIXELS // view.image_size**2)))
+    parts = torch.arange(rank, len(split), world_size).split(batch_size or evaluation_batch_size(view))
     if isinstance(split.x, ImageFiles):
         yield from (normalise(each.to(device), view) for each in decoded(split.x, view, parts, workers))
     elif split.x.is_floating_point():
@@ -107,6 +114,11 @@ def evaluation_batches(
     else:
         fitted = file_transform(view, training=False)
         yield from (normalise(fitted(_taken(split.x, part).to(device)), view) for part in parts)
+
+
+def evaluation_batch_size(view: View) -> int:
+    """Samples of an evaluation batch."""
+    return min(512, max(1, _PIXELS // view.image_size**2))
 
 
 def _taken(images: Tensor, index: Tensor) -> Tensor:

@@ -21,6 +21,8 @@ from rankmixup.files import readable
 Decoded = TypeVar("Decoded")
 
 _SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+SMALL = 64
+"""Images up to this size are held in memory, cropped to a square and then resized."""
 _CHUNK = 256
 
 
@@ -103,12 +105,13 @@ def read_rgb(path: Path) -> Image.Image:
     """
     try:
         with Image.open(path) as image:
-            return _rgb(image)
+            return to_rgb(image)
     except Exception as error:  # a damaged file can lead a decoder to any
         raise BadImage(str(error) or type(error).__name__) from error
 
 
-def _rgb(image: Image.Image) -> Image.Image:
+def to_rgb(image: Image.Image) -> Image.Image:
+    """An open image in RGB, as `read_rgb` gives it."""
     if image.mode.startswith("I"):
         values = np.asarray(image).astype(np.int64)
         if values.min() < 0 or values.max() > 65535:

@@ -15,13 +15,11 @@ from torch import Tensor
 from rankmixup.data.base import Dataset, DataSource, ImageFiles, Images, Split, View, register
 from rankmixup.data.cache import fingerprint_of, undecodable
 from rankmixup.data.imagenet import MEAN, STD
-from rankmixup.data.images import check_class_names, decode_all, first_size, list_classes, list_images
+from rankmixup.data.images import SMALL, check_class_names, decode_all, first_size, list_classes, list_images
 from rankmixup.data.splits import complete_splits
 from rankmixup.errors import listed, one_line, require
 from rankmixup.files import file_hash, read_npz
 
-_SMALL = 64
-"""Images up to this size are held in memory."""
 _SPLITS = ("train", "val", "test")
 _CHANNELS = (1, 3)
 
@@ -98,7 +96,7 @@ class Folder(OwnData):
     def probe(self, path: Path) -> tuple[str, int]:
         files = list_images(path)
         shorter = self.image_size or first_size(files)
-        return fingerprint_of(files), shorter if shorter <= _SMALL else self.image_size or 224
+        return fingerprint_of(files), shorter if shorter <= SMALL else self.image_size or 224
 
     def read(self, root: Path) -> Dataset:
         folder = Path(self.path)
@@ -129,7 +127,7 @@ class Folder(OwnData):
 
     def _decoded(self, files: ImageFiles) -> tuple[Images, Bool[Tensor, " N"]]:
         """All images, in memory if they are small, and which of them decode."""
-        images, bad = decode_all(files, self.image_size) if self.image_size <= _SMALL else (files, undecodable(files))
+        images, bad = decode_all(files, self.image_size) if self.image_size <= SMALL else (files, undecodable(files))
         if bad:
             names, count = listed([f"{name} ({reason})" for name, reason in bad.items()], 10), f"{len(bad)} of {len(files)}"
             skip = self.on_bad_image == "skip"

@@ -8,11 +8,12 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int, UInt8
+from PIL import Image
 from torch import Tensor
 
 from rankmixup import random
 from rankmixup.data.base import ImageFiles, View
-from rankmixup.data.images import BadImage, read_rgb
+from rankmixup.data.images import SMALL, BadImage, fitted, read_rgb
 from rankmixup.errors import WorkFailed, require
 
 _MARGIN = 256 / 224
@@ -85,6 +86,16 @@ def file_transform(view: View, *, training: bool) -> Callable[[Any], Any]:
     if training and resized_crop:
         steps = [colours, v2.RandomResizedCrop(view.image_size, antialias=True)]
     return v2.Compose([*steps, v2.RandomHorizontalFlip()] if training and view.flip else steps)
+
+
+def prepared(image: Image.Image, view: View) -> UInt8[Tensor, "C S S"]:
+    """One RGB image in the colours and size of `view`, as images of a folder are: see `Folder`."""
+    from torchvision.transforms.v2.functional import pil_to_tensor
+
+    fit = file_transform(view, training=False)
+    if view.image_size > SMALL:
+        return pil_to_tensor(fit(image))
+    return fit(torch.from_numpy(fitted(image, view.image_size).copy()).permute(2, 0, 1))
 
 
 def decoded(

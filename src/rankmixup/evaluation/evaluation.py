@@ -1,13 +1,14 @@
 """Evaluation of one set of scores: every metric with its uncertainty, before and after calibration, and OOD detection."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from rankmixup import random
 from rankmixup.errors import require, require_whole, shown
@@ -27,10 +28,10 @@ Array = Tensor | NDArray[np.generic] | Sequence[Any]
 
 
 def evaluate(
-    logits: Array,
-    target: Array,
+    logits: Array | nn.Module,
+    target: Array | Iterable[tuple[Tensor, Tensor]],
     *,
-    calibrate_on: tuple[Array, Array] | None = None,
+    calibrate_on: tuple[Array, Array] | Calibrator | None = None,
     objective: str | None = None,
     num_bins: int = 15,
     from_logits: bool = True,
@@ -44,9 +45,9 @@ def evaluate(
     """Metrics of test scores with intervals and noise floors, and of the same scores after calibration on held-out ones.
 
     Args:
-        logits: Test scores `[N, K]`: a tensor, an array or lists.
-        target: Their labels `[N]`.
-        calibrate_on: Held-out scores and labels to fit a calibrator on.
+        logits: Test scores `[N, K]`: a tensor, an array or lists; or the model that gives them.
+        target: Their labels `[N]`; or, for a model, a `DataLoader` or other iterable of batches `(x, y)`.
+        calibrate_on: Held-out scores and labels to fit a calibrator on, or a calibrator that is fitted already.
         objective: What the calibrator minimises, by default the first of its `objectives`.
         num_bins: Bins of ECE and other binned metrics, and of histogram binning, 1 to 1,000.
         from_logits: False where all scores are probabilities.
@@ -65,12 +66,38 @@ def evaluate(
     0.5
     """
     is_pair = isinstance(calibrate_on, tuple | list) and len(calibrate_on) == 2
-    require(calibrate_on is None or is_pair, "calibrate_on must be (logits, labels)")
+    valid = calibrate_on is None or is_pair or isinstance(calibrate_on, Calibrator)
+    require(valid, f"calibrate_on must be (logits, labels) or a fitted calibrator, got {shown(calibrate_on)}")
     require(ood is None or isinstance(ood, Mapping), f"ood must name scores, as in {{'svhn': logits}}, got {shown(ood)}")
-    test, held_out = as_scores(logits, target, from_logits), None if calibrate_on is None else as_scores(*calibrate_on, from_logits)
+    if isinstance(logits, nn.Module):
+        logits, target = predict_batches(logits, target)
+    test = as_scores(logits, target, from_logits)  # type: ignore[arg-type]
+    held_out = as_scores(*calibrate_on, from_logits) if isinstance(calibrate_on, tuple | list) else calibrate_on
     unknown = {name: as_scores(each, None, from_logits) for name, each in (ood or {}).items()}
     options: dict[str, Any] = {"source": source, "calibrate_with": calibrate_with, "objective": objective, "ood": unknown, "score": score}
     return evaluate_scores(test, held_out, **options, num_bins=num_bins, replicates=replicates, seed=seed)
+
+
+@torch.no_grad()
+def predict_batches(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> tuple[Float[Tensor, "N K"], Int[Tensor, " N"]]:
+    """What the model gives for each sample, in evaluation mode and on its own device, and the labels; both on the CPU."""
+    rule = "target must be a DataLoader or another iterable of batches (x, y) where a model is evaluated"
+    require(isinstance(batches, Iterable) and not isinstance(batches, Tensor), f"{rule}, got {shown(batches)}")
+    device = next((each.device for each in (*model.parameters(), *model.buffers())), torch.device("cpu"))
+    was_training, outputs, labels = model.training, [], []
+    model.eval()
+    try:
+        for batch in batches:
+            pair = isinstance(batch, tuple | list) and len(batch) == 2 and all(isinstance(each, Tensor) for each in batch)
+            require(pair, f"{rule}, got a batch {shown(batch)}")
+            output = model(batch[0].to(device))
+            require(isinstance(output, Tensor), f"model must return a tensor of logits, got {shown(output)}")
+            outputs.append(output.float().cpu())
+            labels.append(batch[1].cpu())
+    finally:
+        model.train(was_training)
+    require(len(outputs) > 0, f"{rule}, got no batch")
+    return torch.cat(outputs), torch.cat(labels)
 
 
 def as_scores(scores: Array, target: Array | None, from_logits: bool) -> Scores:
@@ -82,7 +109,7 @@ def as_scores(scores: Array, target: Array | None, from_logits: bool) -> Scores:
 
 def evaluate_scores(
     test: Scores,
-    held_out: Scores | None = None,
+    held_out: Scores | Calibrator | None = None,
     *,
     source: str = "scores",
     fitted_on: str = "calibrate_on",
@@ -96,7 +123,10 @@ def evaluate_scores(
     protocol: Protocol = "paper",
     shared_classes: Mapping[str, Sequence[str]] | None = None,
 ) -> Evaluation:
-    """As `evaluate`, for `Scores`; `shared_classes` are those classes of each set in `ood` that the model was trained on."""
+    """As `evaluate`, for `Scores`; a calibrator that is fitted already may take the place of `held_out`.
+
+    `shared_classes` are those classes of each set in `ood` that the model was trained on.
+    """
     check_replicates(replicates)
     check_num_bins(num_bins)
     seed = require_whole("seed", seed)
@@ -104,9 +134,12 @@ def evaluate_scores(
     calibrated, calibration = None, None
     estimate = partial(estimate_metrics, num_bins=num_bins, replicates=replicates, seed=seed)
     if held_out is not None:
-        others = held_out.scores.shape[1]
-        require(others == classes, f"held-out and test scores must have the same number of classes, got {others} and {classes}")
-        calibrator = fit_calibrator(held_out, calibrate_with, objective=objective, num_bins=num_bins, fitted_on=fitted_on)
+        if isinstance(held_out, Calibrator):
+            calibrator, fitted_on = held_out, held_out.report_.split or fitted_on
+        else:
+            others = held_out.scores.shape[1]
+            require(others == classes, f"held-out and test scores must have the same number of classes, got {others} and {classes}")
+            calibrator = fit_calibrator(held_out, calibrate_with, objective=objective, num_bins=num_bins, fitted_on=fitted_on)
         calibrated = Scores(calibrator.transform(test.logits.double()), test.labels)
         report, same_data = calibrator.report_, calibrator.fitted_on_same(test.logits)
         head = (report.method, report.objective, report.parameters, report.converged, fitted_on, report.samples, same_data, report.verdict)

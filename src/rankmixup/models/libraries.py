@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from rankmixup.errors import InvalidInput, require, unknown_name
+from rankmixup.errors import InvalidInput, import_extra, require, unknown_name
 
 LIBRARIES = ("torchvision", "timm")
 
@@ -51,10 +51,7 @@ def _torchvision(key: str, num_classes: int, in_channels: int, image_size: int |
 
 
 def _timm(key: str, num_classes: int, in_channels: int, image_size: int | None) -> nn.Module:
-    try:
-        import timm
-    except ImportError:
-        raise InvalidInput(f"model 'timm/{key}' needs the package timm, which is missing: pip install 'rankmixup[timm]'") from None
+    timm = import_extra("timm", f"model 'timm/{key}'", "timm")
     _check_key("timm", key, timm.list_models())
     return timm.create_model(key, pretrained=False, num_classes=num_classes, in_chans=in_channels, img_size=image_size)
 

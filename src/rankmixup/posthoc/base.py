@@ -4,7 +4,7 @@ import copy
 import hashlib
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -124,6 +124,8 @@ class Calibrator(ABC):
     objectives: ClassVar[tuple[str, ...]] = ("nll",)
     keeps_predictions: ClassVar[bool] = False
     """Whether the predicted class of a sample never changes."""
+    module_type: ClassVar[type[CalibrationModule]]
+    """What `_fit` makes; with it, a fitted calibrator can be stored and restored."""
 
     def __post_init__(self) -> None:
         self.objective = self.objectives[0] if self.objective is None else self.objective
@@ -178,6 +180,23 @@ class Calibrator(ABC):
     def module(self) -> CalibrationModule:
         """What was fitted as an `nn.Module` of its own: `nn.Sequential(model, calibrator.module())` gives calibrated logits."""
         return copy.deepcopy(self._fitted_module("becomes a module")).cpu()
+
+    @classmethod
+    def restored(cls: type[C], report: FitReport, state: Mapping[str, Tensor], num_classes: int) -> C:
+        """The fitted calibrator whose `report_` and `module().state_dict()` these are."""
+        kind = getattr(cls, "module_type", None)
+        if kind is None:
+            raise InvalidInput(f"calibrator {cls.name!r} must have a module_type to be restored, it has none")
+        calibrator, module = cls(report.objective), kind()
+        try:
+            module.load_state_dict(dict(state))
+        except RuntimeError as error:
+            raise InvalidInput(f"what {cls.name!r} was fitted to must be {', '.join(kind.identity)}, got {sorted(state)}") from error
+        finite = all(bool(value.isfinite().all()) for value in module.buffers())
+        require(finite, f"what {cls.name!r} was fitted to must be finite, it is not")
+        calibrator._module, calibrator._classes, calibrator._fingerprint = module, num_classes, ""
+        calibrator.report_ = report
+        return calibrator
 
     def fitted_on_same(self, logits: ArrayLike) -> bool:
         """Whether these are the logits it was fitted on: a result on them is no evidence."""

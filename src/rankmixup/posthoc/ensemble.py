@@ -41,6 +41,7 @@ class EnsembleTemperatureScaling(Calibrator):
     [0.78, 0.71]
     """
 
+    module_type = EnsembleModule
     keeps_predictions = True
 
     def _fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Fitted:

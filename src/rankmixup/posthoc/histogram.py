@@ -47,6 +47,7 @@ class HistogramBinning(Calibrator):
     [0.7, 0.9]
     """
 
+    module_type = HistogramModule
     objectives = ("bin accuracy",)
     keeps_predictions = True
 

@@ -23,7 +23,7 @@ class IsotonicModule(CalibrationModule):
     def class_maps(self, probs: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
         """The map of each class, before the classes are normalised."""
         x = probs.T.contiguous()
-        upper = torch.searchsorted(self.inputs, x).clamp(1, self.inputs.shape[1] - 1)
+        upper = _count_below(self.inputs, x).clamp(1, self.inputs.shape[1] - 1)
         (left, right), (low, high) = ((table.gather(1, upper - 1), table.gather(1, upper)) for table in (self.inputs, self.outputs))
         share = ((x - left) / (right - left)).clamp(0, 1)
         return torch.lerp(low, high, share).T.contiguous()
@@ -33,6 +33,14 @@ class IsotonicModule(CalibrationModule):
         exact = logits.to(self.inputs.dtype)
         probs = self.class_maps((exact - exact.logsumexp(dim=1, keepdim=True)).exp())
         return (probs.log() - probs.sum(dim=1, keepdim=True).log()).to(logits.dtype)
+
+
+def _count_below(steps: Float[Tensor, "K S"], values: Float[Tensor, "K B"]) -> Int[Tensor, "K B"]:
+    """How many of the ascending steps of a class lie below each value."""
+    if torch.compiler.is_compiling():
+        # As comparisons, because ONNX has no search; the steps of a class are few.
+        return (values.unsqueeze(2) > steps.unsqueeze(1)).sum(dim=2)
+    return torch.searchsorted(steps, values)
 
 
 @register_calibrator("isotonic")
@@ -48,6 +56,7 @@ class IsotonicCalibration(Calibrator):
     [0.1, 0.6333, 0.6333, 0.6333]
     """
 
+    module_type = IsotonicModule
     objectives = ("squared error",)
 
     def _fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Fitted:

@@ -41,6 +41,7 @@ class TemperatureScaling(Calibrator):
     (1.8205, 1.8205)
     """
 
+    module_type = TemperatureModule
     objectives = ("nll", "ece-grid")
     keeps_predictions = True
 

@@ -40,6 +40,8 @@ class VectorScaling(Calibrator):
     [0.75, 0.25]
     """
 
+    module_type = VectorModule
+
     def _fit(self, logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Fitted:
         from scipy.optimize import minimize
 

@@ -9,13 +9,12 @@ from lightning_fabric import Fabric
 from rankmixup.data import DataSource
 from rankmixup.data.base import resolve_root
 from rankmixup.data.overlap import shared_classes
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import require
 from rankmixup.evaluation import Scores
 from rankmixup.hardware import Hardware
 from rankmixup.runs import StoredRun
-from rankmixup.runs.run import build_network
-from rankmixup.training.checkpoint import load_best
 from rankmixup.training.predict import Predictor
+from rankmixup.training.trained import splits_of, trained_network
 
 
 @dataclass(frozen=True)
@@ -43,18 +42,14 @@ def predict_unknown(
     again, unless it is of another data set.
     """
     require(name == Path(name).name and name not in ("", ".", ".."), f"the name of a data set must be one of a file, got {name!r}")
-    stored.result()  # raises for a run that is not finished
-    file, splits = f"ood-{name}", stored.splits()
-    if splits is None:
-        raise InvalidInput(f"{stored.path} must have the splits.json that training wrote, it has none")
+    file, splits = f"ood-{name}", splits_of(stored)
     if not stored.predictions_path(file).exists() or str(stored.read_predictions(file, "source")["source"]) != source.content_hash():
         if download:
             source.download(resolve_root(data_root))
         split, class_names = source.outside(data_root)
         fabric = Fabric(accelerator=hardware.accelerator, devices=1)
-        model = build_network(stored.run, len(splits.class_names), splits.view)
-        model.load_state_dict(load_best(stored.checkpoints, stored.run.id))
-        logits = Predictor(fabric, model.to(fabric.device), splits.view, hardware.workers).predict(split)
+        model = trained_network(stored, splits).to(fabric.device)
+        logits = Predictor(fabric, model, splits.view, hardware.workers).predict(split)
         texts = {"source": np.array(source.content_hash()), "of_classes": np.array(class_names, dtype=np.str_)}
         stored.write_predictions(file, logits=logits.numpy(), index=split.index.numpy(), **texts)
     others = [str(other) for other in np.atleast_1d(stored.read_predictions(file, "of_classes")["of_classes"])]

@@ -1,0 +1,97 @@
+"""rankmixup predict."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from rankmixup.cli.options import Json, OptionalPath
+from rankmixup.cli.output import console, print_warnings, require_writable
+from rankmixup.errors import one_line, require, require_whole
+
+if TYPE_CHECKING:
+    from rankmixup.deploy import CalibratedModel
+
+
+@dataclass(kw_only=True)
+class Predict:
+    """Predict images with the calibrated network of a run or of an exported folder.
+
+    Writes a row for each image: its name, the most probable class, its calibrated probability (the confidence), and the next classes
+    with theirs. Images that cannot be read are named and left out, and the exit status is then 1.
+    """
+
+    source: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="RUN|FOLDER")]]
+    """A run directory, or a folder written by `rankmixup export`."""
+    images: tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="IMAGES ...")]]
+    """Images, or folders of images."""
+    output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"], metavar="PATH", help_behavior_hint="(default: standard output)")] = None
+    """Where to write the predictions: a csv file, or JSON if its name ends in .json."""
+    top: int = 3
+    """How many classes to write for each image."""
+    calibrate_with: str = "temperature"
+    """Calibrator that is fitted on the run's validation scores: a name from `rankmixup list calibrators`, or none."""
+    device: str = "auto"
+    """Device, such as cpu or cuda:0; auto takes a GPU if there is one."""
+    json: Json = False
+
+
+def run(options: Predict) -> int:
+    """Run the command."""
+    require_whole("--top", options.top, least=1)
+    require(len(options.images) >= 1, "IMAGES must name at least one image or folder, got none")
+    require_writable(options.output)
+
+    from rankmixup.deploy import load
+
+    given = None if options.calibrate_with == "none" else options.calibrate_with
+    with print_warnings():
+        model = load(options.source, calibrate_with=given, device=options.device)
+    rows, bad = _predicted(model, options.images, options.top)
+    as_json = options.json or (options.output is not None and options.output.suffix == ".json")
+    text = json.dumps({"schema": 1, "predictions": rows, "unreadable": bad}, indent=2) if as_json else _csv(rows, options.top)
+    if options.output is None:
+        print(text)
+    else:
+        from rankmixup.reports.export import write_text
+
+        write_text(options.output, text)
+        console(stderr=True).print(f"{len(rows)} predictions: {one_line(str(options.output))}", soft_wrap=True)
+    for name, reason in bad.items():
+        print(f"error: image {one_line(name)} cannot be read ({one_line(reason)}) and was left out", file=sys.stderr)
+    return 1 if bad else 0
+
+
+def _predicted(model: "CalibratedModel", paths: tuple[Path, ...], top: int) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """A row for each image that can be read, and why the others cannot."""
+    from rankmixup.deploy.inputs import image_files
+
+    rows: list[dict[str, Any]] = []
+    unreadable: dict[str, str] = {}
+    found = [image_files(path) for path in paths]  # what is wrong with a path, before any work
+    for path, files in zip(paths, found, strict=True):
+        bad: dict[str, str] = {}
+        prefix = f"{path}/" if len(paths) > 1 and path.is_dir() else ""
+        for names, probabilities in model.predict_files(files, bad):
+            best = probabilities.topk(min(top, probabilities.shape[1]), dim=1)
+            for name, values, labels in zip(names, best.values.tolist(), best.indices.tolist(), strict=True):
+                ranked = [{"label": model.class_names[label], "probability": value} for value, label in zip(values, labels, strict=True)]
+                shown = str(path) if not path.is_dir() else prefix + name
+                rows.append({"name": shown, "label": ranked[0]["label"], "confidence": values[0], "top": ranked})
+        unreadable |= {str(path) if not path.is_dir() else prefix + name: reason for name, reason in bad.items()}
+    return rows, unreadable
+
+
+def _csv(rows: list[dict[str, Any]], top: int) -> str:
+    from rankmixup.reports.export import Cell, DataTable, to_csv
+
+    count = max((len(row["top"]) for row in rows), default=top)
+    columns = ["name", "label", "confidence", *(f"{kind}_{place}" for place in range(2, count + 1) for kind in ("label", "probability"))]
+    cells: list[list[Cell]] = []
+    for row in rows:
+        others = [value for each in row["top"][1:] for value in (each["label"], each["probability"])]
+        cells.append([row["name"], row["label"], row["confidence"], *others])
+    return to_csv(DataTable(columns, cells))

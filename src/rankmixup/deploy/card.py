@@ -1,0 +1,118 @@
+"""The model card: README.md of an exported folder, with the metadata that the Hugging Face Hub reads."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rankmixup.config import flatten
+from rankmixup.deploy.folder import CARD, FIGURE
+from rankmixup.deploy.model import CalibratedModel
+from rankmixup.evaluation import Evaluation, evaluate_scores
+from rankmixup.evaluation.diagrams import reliability
+from rankmixup.evaluation.registry import metric_named
+from rankmixup.reports.export import MARKDOWN_ESCAPES, DataTable, escape, to_markdown, write_text
+from rankmixup.reports.figures import reliability_figure
+from rankmixup.reports.figures.style import drawing
+from rankmixup.reports.tables import ESTIMATE_COLUMNS, estimate_cells
+from rankmixup.runs import StoredRun
+
+_SHOWN = ("accuracy", "nll", "brier", "ece", "adaptive_ece", "aece", "classwise_ece", "smooth_ece", "aurc")
+_INDEXED = ("accuracy", "nll", "brier", "ece", "aece", "classwise_ece")
+_MOST_CLASSES = 50
+_LIMITS = """\
+- The confidences hold for images like those that it was trained and calibrated on. Under blur, noise, other cameras or other shares of the
+  classes they are too high more often than not; measure with `rankmixup evaluate`.
+- Every image gets one of the classes above, also an image of something else.
+- The interval of a metric covers the choice of test samples, not that of the training samples or of the seed."""
+
+
+def write_card(model: CalibratedModel, folder: Path, parity: Mapping[str, Any], licence: str | None = None) -> None:
+    """Write the card and its figure; a model that was exported before keeps its own."""
+    place = model.origin.place
+    if isinstance(place, Path):
+        for name in (CARD, FIGURE):
+            if (place / name).is_file():
+                shutil.copyfile(place / name, folder / name)
+    elif isinstance(place, StoredRun):
+        protocol = place.run.data.protocol
+        evaluation = evaluate_scores(place.scores("test"), model.calibrator, source=place.run.method.name, protocol=protocol)
+        scores = {"before calibration": evaluation.test, "after calibration": evaluation.calibrated}
+        figure = reliability_figure({name: reliability([each]) for name, each in scores.items() if each is not None})
+        with drawing():
+            figure.savefig(folder / FIGURE, dpi=120, bbox_inches="tight")
+        write_text(folder / CARD, model_card(model, place, evaluation, parity, licence))
+
+
+def model_card(model: CalibratedModel, stored: StoredRun, evaluation: Evaluation, parity: Mapping[str, Any], licence: str | None) -> str:
+    """The card in Markdown."""
+    run, title = stored.run, _text(f"{stored.run.model} on {stored.run.data.name}, {stored.run.method.name}")
+    classes = ", ".join(_text(name) for name in model.class_names[:_MOST_CLASSES])
+    more = f" and {len(model.class_names) - _MOST_CLASSES} more" if len(model.class_names) > _MOST_CLASSES else ""
+    calibration = evaluation.calibration
+    how = "It has no calibrator."
+    if calibration is not None:
+        how = f"{calibration.method} ({calibration.objective}), fitted on {calibration.samples:,} validation samples"
+        how = f"Its logits are calibrated by {how}."
+    after = evaluation.calibration.metrics if evaluation.calibration else evaluation.metrics
+    keys = [key for key in _SHOWN if evaluation.metrics.get(key)]
+    stages = {"before": evaluation.metrics} | ({"after": after} if calibration else {})
+    columns = ["metric", *(f"{name}, {stage}" for stage in stages for name in ESTIMATE_COLUMNS[:3])]
+    rows = [
+        [metric_named(key).title, *(cell for each in stages.values() for cell in estimate_cells(key, each.get(key))[:3])] for key in keys
+    ]
+    differences = ", ".join(f"{name} {value:.1e}" for name, value in parity["largest_difference"].items())
+    recipe = DataTable(
+        ["setting", "value"], [[name, json.dumps(value)] for name, value in flatten(run.to_dict()).items() if name != "data.path"]
+    )
+    parts = [
+        f"---\n{_metadata(model, stored, evaluation, licence)}\n---",
+        f"# {title}",
+        f"A classifier of {len(model.class_names)} classes, trained with rankmixup (run `{run.id}`). {how}",
+        f"Classes: {classes}{more}.",
+        "## Use",
+        f'```python\nimport rankmixup as rm\n\nmodel = rm.load({_FOLDER!r})\nmodel.predict_proba("photo.jpg")\n```',
+        "`config.json` describes the preprocessing and, for other runtimes, the input and output of the graphs.",
+        "## Calibration",
+        f"{evaluation.n:,} test samples; in percent, except NLL and Brier score; with 95 % intervals. The noise floor is what perfectly "
+        "calibrated models with the same confidences show.",
+        to_markdown(DataTable(columns, rows)),
+        f"![Reliability diagram]({FIGURE})",
+        "## Limits",
+        _LIMITS,
+        "## Training",
+        to_markdown(recipe),
+        f"Exported files compared with the source on {parity['compared_on']}, largest difference of a probability: {differences}.",
+    ]
+    return "\n\n".join(parts)
+
+
+_FOLDER = "path/to/this/folder"
+
+
+def _metadata(model: CalibratedModel, stored: StoredRun, evaluation: Evaluation, licence: str | None) -> str:
+    """YAML, every value of it as JSON, which is YAML too and needs no other rules for quotes."""
+    metrics = evaluation.calibration.metrics if evaluation.calibration else evaluation.metrics
+    found = [
+        {"type": key, "name": metric_named(key).title, "value": estimate.value}
+        for key in _INDEXED
+        if (estimate := metrics.get(key)) is not None
+    ]
+    task = {"type": "image-classification" if len(model.view.input_shape) == 3 else "tabular-classification"}
+    name = stored.run.data.name
+    result = {"task": task, "dataset": {"type": name, "name": name, "split": "test"}, "metrics": found}
+    values: dict[str, Any] = {
+        **({"license": licence} if licence else {}),
+        "library_name": "rankmixup",
+        "pipeline_tag": task["type"],
+        "tags": ["calibration", "rankmixup", stored.run.method.name],
+        "datasets": [name],
+        "metrics": [each["type"] for each in found],
+        "model-index": [{"name": f"{stored.run.model}-{stored.run.id}", "results": [result]}],
+    }
+    return "\n".join(f"{key}: {json.dumps(value)}" for key, value in values.items())
+
+
+def _text(text: str) -> str:
+    return escape(text, MARKDOWN_ESCAPES)

@@ -1,0 +1,131 @@
+"""Whatever a user has at hand, as batches of a network's input."""
+
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from rankmixup.data import ImageFiles, Split, View, evaluation_batches
+from rankmixup.data.images import BadImage, decode_each, list_images, to_rgb
+from rankmixup.data.transforms import prepared
+from rankmixup.errors import InvalidInput, require, shown
+
+Input = str | os.PathLike[str] | Image.Image | NDArray[Any] | Tensor | Sequence[Any]
+"""An image file, a folder of them, an image, an array or a tensor of one sample or of many, or a list of such samples."""
+_RULE = "x must be a path, a folder, a PIL image, an array, a tensor, or a list of these"
+
+
+def input_batches(x: Input, view: View, *, batch_size: int, device: torch.device | str = "cpu") -> Iterator[Tensor]:
+    """The network's input for each sample of `x`, in order.
+
+    Bytes are colours: they are fitted to the size and channels of the view and normalised. Floats are taken as they are, unless the
+    network was trained on arrays of floats: then they are standardised as those were.
+    """
+    require(batch_size >= 1, f"batch_size must be at least 1, got {batch_size}")
+    if isinstance(x, str | os.PathLike):
+        for _, images in decoded_batches(image_files(Path(x)), view, batch_size):
+            yield from _of_tensor(images, view, batch_size, device)
+    elif isinstance(x, Tensor | np.ndarray):
+        yield from _of_tensor(as_samples(x, view), view, batch_size, device)
+    elif isinstance(x, Sequence) and not isinstance(x, bytes):
+        require(len(x) > 0, f"{_RULE}, got an empty list")
+        for start in range(0, len(x), batch_size):
+            samples = [_sample(each, view) for each in x[start : start + batch_size]]
+            kinds = sorted({str(each.dtype) for each in samples})
+            require(len(kinds) == 1, f"x must hold samples of bytes or of floats, got {' and '.join(kinds)}")
+            yield from _of_tensor(torch.stack(samples), view, batch_size, device)
+    else:
+        yield from _of_tensor(_sample(x, view).unsqueeze(0), view, batch_size, device)
+
+
+def decoded_batches(
+    files: ImageFiles, view: View, batch_size: int, bad: dict[str, str] | None = None
+) -> Iterator[tuple[list[str], UInt8[Tensor, "B C S S"]]]:
+    """Names and bytes of the files that decode; why the others do not goes to `bad`, and is raised without it."""
+    names: list[str] = []
+    images: list[Tensor] = []
+    for name, image in zip(files.names, decode_each(files, lambda image: prepared(image, view), "predicting"), strict=True):
+        if isinstance(image, BadImage):
+            if bad is None:
+                raise InvalidInput(f"image {files.folder / name} must be one that can be decoded ({image})")
+            bad[name] = str(image)
+            continue
+        names.append(name)
+        images.append(image)
+        if len(names) == batch_size:
+            yield names, torch.stack(images)
+            names, images = [], []
+    if names:
+        yield names, torch.stack(images)
+
+
+def as_samples(x: Tensor | NDArray[Any], view: View) -> Tensor:
+    """A batch `[N, C, H, W]` of bytes or floats out of one sample or many, in any usual order of dimensions."""
+    if isinstance(x, np.ndarray):
+        require(x.dtype.kind in "uif", f"x must be an array of bytes or floats, got {x.dtype}")
+        x = torch.from_numpy(np.ascontiguousarray(x))
+    x = x.detach()
+    require(x.dtype == torch.uint8 or x.is_floating_point(), f"x must hold bytes (uint8, 0 to 255) or floats, got {x.dtype}")
+    shape = list(x.shape)
+    channels = (1, 3) if x.dtype == torch.uint8 else (view.in_channels,)
+    if len(view.input_shape) != 3:  # a row of a table, or something else that is no image
+        require(x.is_floating_point(), f"x must hold floats of shape {list(view.input_shape)}, got {x.dtype}")
+        x = x if x.ndim > len(view.input_shape) else x.unsqueeze(0)
+        require(x.shape[1:] == view.input_shape and len(x) > 0, f"x must be [N, {', '.join(map(str, view.input_shape))}], got {shape}")
+        return x
+    if x.ndim == 2:
+        x = x[None, None]
+    elif x.ndim == 3 and 1 in channels and x.shape[0] not in channels and x.shape[2] not in channels:
+        x = x.unsqueeze(1)  # grey images [N, H, W]
+    elif x.ndim == 3:
+        x = x.unsqueeze(0)
+    if x.ndim == 4 and x.shape[1] not in channels and x.shape[3] in channels:
+        x = x.permute(0, 3, 1, 2)
+    rule = f"x must hold images of {' or '.join(map(str, channels))} channels, [N, C, H, W] or [N, H, W, C], or one of them"
+    require(x.ndim == 4 and x.shape[1] in channels and x.numel() > 0, f"{rule}, got shape {shape}")
+    return x
+
+
+def _of_tensor(x: Tensor, view: View, batch_size: int, device: torch.device | str) -> Iterator[Float[Tensor, "B C S S"]]:
+    if x.is_floating_point() and view.values == "bytes" and float(x.min()) >= 0 and float(x.max()) <= 1:
+        advice = "give bytes (0 to 255), or what model.preprocess returns"
+        warnings.warn(f"x holds floats from 0 to 1, which the network takes as they are, not as colours; {advice}", stacklevel=3)
+    split = Split(x.float() if x.is_floating_point() else x, torch.zeros(len(x), dtype=torch.long), torch.arange(len(x)))
+    yield from evaluation_batches(split, view, device=device, batch_size=batch_size)
+
+
+def _sample(x: Any, view: View) -> Tensor:
+    """One sample `[C, H, W]`: bytes in the size of the view, or floats."""
+    if isinstance(x, str | os.PathLike):
+        files = image_files(Path(x))
+        require(len(files) == 1, f"{_RULE}; a folder must be given alone, not in a list, got {x}")
+        _, images = next(decoded_batches(files, view, 1))
+        return images[0]
+    if isinstance(x, Image.Image):
+        try:
+            return prepared(to_rgb(x), view)
+        except BadImage as error:
+            raise InvalidInput(f"x must be an image that can be decoded ({error})") from error
+    require(isinstance(x, Tensor | np.ndarray), f"{_RULE}, got {shown(x)}")
+    batch = as_samples(x, view)
+    require(len(batch) == 1, f"x must be a list of single samples, got one of shape {list(x.shape)}")
+    if batch.is_floating_point():
+        return batch[0].float()
+    pixels = batch[0].permute(1, 2, 0)
+    return prepared(Image.fromarray((pixels if pixels.shape[2] == 3 else pixels.expand(-1, -1, 3)).contiguous().numpy()), view)
+
+
+def image_files(path: Path) -> ImageFiles:
+    """The image, or all images of a folder."""
+    if path.is_dir():
+        return list_images(path)
+    require(path.is_file(), f"{path} must be an image or a folder of images, there is none")
+    return ImageFiles(path.parent, (path.name,))

@@ -1,0 +1,157 @@
+"""The handle on a trained network: it takes images or arrays, and gives calibrated probabilities."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from rankmixup.data import DataSource, ImageFiles, View, parse_source
+from rankmixup.data.base import Split
+from rankmixup.data.batches import evaluation_batch_size, evaluation_batches
+from rankmixup.deploy.inputs import Input, decoded_batches, input_batches
+from rankmixup.errors import InvalidInput, listed, require, require_whole, shown
+from rankmixup.evaluation import Evaluation, Scores, evaluate, evaluate_scores
+from rankmixup.posthoc import Calibrator
+from rankmixup.runs import StoredRun
+
+if TYPE_CHECKING:
+    from rankmixup.deploy.export import Exported
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a model comes from: what an export and its model card say about it."""
+
+    network: str
+    """Name that `rankmixup.build_model` takes."""
+    run: Mapping[str, Any] = field(default_factory=dict)
+    """The run's id, configuration, splits and versions; see `rankmixup.reports.entry.run_protocol`."""
+    place: StoredRun | Path | None = None
+    """The run itself, or the exported folder."""
+
+
+class CalibratedModel(nn.Module):
+    """A trained network with what belongs to it: calibrator, preprocessing and class names.
+
+    `rankmixup.load` makes one from a run or from an exported folder. As a module it maps a network's input, as `preprocess` makes it, to
+    calibrated logits; `predict_proba` and `predict` take images of any kind.
+
+    Attributes:
+        network: The network, in evaluation mode.
+        calibrator: What turns its logits into calibrated ones; None where it was loaded without.
+        class_names: A name for each class.
+        view: How images become the network's input.
+        origin: Where it comes from.
+    """
+
+    def __init__(self, network: nn.Module, calibrator: Calibrator | None, class_names: Sequence[str], view: View, origin: Origin):
+        super().__init__()
+        self.network, self.calibrator, self.class_names, self.view, self.origin = network, calibrator, tuple(class_names), view, origin
+        self.calibration: nn.Module = nn.Identity() if calibrator is None else calibrator.module()
+        self.eval()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network is."""
+        return next((each.device for each in (*self.parameters(), *self.buffers())), torch.device("cpu"))
+
+    def forward(self, x: Float[Tensor, "B C S S"]) -> Float[Tensor, "B K"]:
+        """Calibrated logits of the network's input; their softmax are the probabilities."""
+        logits: Tensor = self.calibration(self.network(x))
+        return logits
+
+    def preprocess(self, x: Input) -> Float[Tensor, "N C S S"]:
+        """The network's input for images of any kind: decoded, fitted to its size and normalised as in training, on the CPU."""
+        return torch.cat(list(input_batches(x, self.view, batch_size=evaluation_batch_size(self.view))))
+
+    @torch.no_grad()
+    def predict_logits(self, x: Input, *, batch_size: int | None = None) -> Float[Tensor, "N K"]:
+        """Logits of the network before calibration, on the CPU. See `predict_proba` for the arguments."""
+        size = evaluation_batch_size(self.view) if batch_size is None else require_whole("batch_size", batch_size, least=1)
+        return torch.cat([self._logits(batch) for batch in input_batches(x, self.view, batch_size=size, device=self.device)])
+
+    def predict_proba(self, x: Input, *, batch_size: int | None = None) -> Float[Tensor, "N K"]:
+        """Calibrated probabilities, in float64 on the CPU.
+
+        Args:
+            x: The path of an image or of a folder of images, a PIL image, an array or a tensor of one sample or of many, or a list of
+                single samples. Bytes are colours from 0 to 255, `[H, W]`, `[H, W, C]` or `[C, H, W]`. Floats are the network's input as
+                it is, such as `preprocess` returns; for a network that was trained on arrays of floats they are standardised first.
+            batch_size: Samples that are predicted at once; by default 512, and fewer of large images.
+        """
+        return self._probabilities(self.predict_logits(x, batch_size=batch_size))
+
+    def predict(self, x: Input, *, batch_size: int | None = None) -> list[str]:
+        """The name of the most probable class of each sample. See `predict_proba` for the arguments."""
+        return [self.class_names[label] for label in self.predict_proba(x, batch_size=batch_size).argmax(dim=1).tolist()]
+
+    @torch.no_grad()
+    def predict_files(self, files: ImageFiles, bad: dict[str, str]) -> Iterator[tuple[list[str], Float[Tensor, "B K"]]]:
+        """Names and probabilities of image files, batch by batch; why files do not decode goes to `bad`."""
+        for names, images in decoded_batches(files, self.view, evaluation_batch_size(self.view), bad):
+            yield names, self.predict_proba(images)
+
+    def evaluate(self, data: Any, *, data_root: str | Path | None = None, download: bool = False, **options: Any) -> Evaluation:
+        """Metrics of other labelled data, before and after calibration with this model's calibrator.
+
+        Args:
+            data: A data set, its name, `"folder:PATH"` or `"npz:PATH"`, whose classes are matched by name; a `DataLoader` or other
+                iterable of batches of the network's input with labels; or a pair `(x, labels)` of what `predict_proba` takes.
+            data_root: Folder of the data sets that live on disk.
+            download: Whether a data set that is not there is downloaded.
+            **options: Passed on to `rankmixup.evaluate`, such as `num_bins` and `replicates`.
+        """
+        if isinstance(data, str | DataSource):
+            source = parse_source(data) if isinstance(data, str) else data
+            root = None if data_root is None else Path(data_root)
+            options.setdefault("source", data if isinstance(data, str) else data.name)
+            scores = self.scores(source, root, download=download)
+            return evaluate_scores(scores, self.calibrator, **options)
+        if isinstance(data, tuple) and len(data) == 2:
+            return evaluate(self.predict_logits(data[0]), data[1], calibrate_on=self.calibrator, **options)
+        return evaluate(self.network, data, calibrate_on=self.calibrator, **options)
+
+    def scores(self, source: DataSource, data_root: Path | None = None, *, download: bool = False) -> Scores:
+        """Logits of the labelled test samples of a data set."""
+        split, names = source.labelled(data_root, download=download)
+        return Scores(self.split_logits(split), self._own_labels(split.y, names), class_names=self.class_names)
+
+    @torch.no_grad()
+    def split_logits(self, split: Split) -> Float[Tensor, "N K"]:
+        """Logits of the samples of a split."""
+        return torch.cat([self._logits(batch) for batch in evaluation_batches(split, self.view, device=self.device)])
+
+    def export(self, folder: str | Path, to: Sequence[str] = ("safetensors",), **options: Any) -> "Exported":
+        """Write a folder that can be served, and check it; see `rankmixup.deploy.export.export_model`."""
+        from rankmixup.deploy.export import export_model
+
+        return export_model(self, Path(folder), to, **options)
+
+    def push_to_hub(self, repo_id: str, to: Sequence[str] = ("safetensors",), **options: Any) -> str:
+        """Export and upload to the Hugging Face Hub; see `rankmixup.deploy.hub.push_to_hub`."""
+        from rankmixup.deploy.hub import push_to_hub
+
+        return push_to_hub(self, repo_id, to, **options)
+
+    def _logits(self, batch: Tensor) -> Tensor:
+        logits = self.network(batch.to(self.device))
+        shape = (len(batch), len(self.class_names))
+        require(isinstance(logits, Tensor) and logits.shape == shape, f"the network must return logits {list(shape)}, got {shown(logits)}")
+        return logits.float().cpu()
+
+    def _probabilities(self, logits: Float[Tensor, "N K"]) -> Float[Tensor, "N K"]:
+        """In float64, as stored scores are read, so that both give the same probabilities."""
+        return logits.double().softmax(dim=1) if self.calibrator is None else self.calibrator.predict_proba(logits.double())
+
+    def _own_labels(self, labels: Int[Tensor, " N"], names: Sequence[str]) -> Int[Tensor, " N"]:
+        """Labels of another data set, as numbers of this model's classes of the same names."""
+        own = {name: number for number, name in enumerate(self.class_names)}
+        present = [names[label] for label in labels.unique().tolist()]
+        unknown = [repr(name) for name in present if name not in own]
+        if unknown:
+            raise InvalidInput(f"data must have classes that the model knows, it does not know {listed(unknown, 5)}")
+        return torch.tensor([own.get(name, -1) for name in names])[labels]

@@ -1,13 +1,15 @@
 """rankmixup evaluate."""
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
-from rankmixup.cli.options import Calibration, Json, OODOptions, OptionalPath
+from rankmixup.cli.options import Calibration, Json, OODOptions, OptionalPath, Source, data_source
 from rankmixup.cli.output import answer, print_warnings, require_writable
+from rankmixup.errors import InvalidInput, one_line, require
 
 
 @dataclass(kw_only=True)
@@ -20,7 +22,10 @@ class Evaluate(Calibration, OODOptions):
     """
 
     source: tyro.conf.Positional[Path]
-    """A run directory, or a file of scores."""
+    """A run directory, a file of scores, or, with --on, a folder written by `rankmixup export`."""
+    on: Annotated[str | None, tyro.conf.arg(metavar="DATA", help_behavior_hint="(optional)")] = None
+    """Labelled data that the network of the run or exported folder predicts instead of the run's test set: folder:PATH, npz:PATH or the
+    name of a data set, whose test samples are taken. Classes are matched by name."""
     calibrate_on: OptionalPath = None
     """A file of held-out scores to calibrate on; by default a run's own validation scores."""
     fail_if: tyro.conf.UseAppendAction[
@@ -37,6 +42,31 @@ class Evaluate(Calibration, OODOptions):
     """Write the table as csv."""
     json: Json = False
 
+    @property
+    def reads_data(self) -> bool:
+        """Whether a data set is read."""
+        return super().reads_data or self.on is not None
+
+    def open_all(self) -> Source:
+        """The scores to evaluate."""
+        if self.on is None:
+            return self.open(self.source, self.calibrate_on)
+        require(self.source.is_dir(), f"--on must go with a run or an exported folder, got {self.source}")
+        data = data_source(self.on, "--on")
+        if data is None:
+            raise InvalidInput(f"--on must be a data set, folder:PATH or npz:PATH, got {self.on!r}")
+        from rankmixup.deploy import load
+
+        model = load(self.source, calibrate_with=None if (self.source / "run.json").is_file() else "temperature")
+        scores = model.scores(data, self.data_root, download=self.download)
+        name = one_line(f"{self.source} on {self.on}")
+        if model.calibrator is not None and self.calibrate_on is None:  # of a folder, which has no validation scores
+            return Source(name, scores, model.calibrator, model.calibrator.report_.split)
+        if isinstance(model.origin.place, Path):
+            held_out = None if self.calibrate_on is None else self.read(self.calibrate_on)
+            return Source(name, scores, held_out, self.calibrate_on.name if self.calibrate_on else "")
+        return dataclasses.replace(self.open(self.source, self.calibrate_on), name=name, test=scores)
+
 
 def run(options: Evaluate) -> int:
     """Run the command."""
@@ -47,7 +77,7 @@ def run(options: Evaluate) -> int:
     from rankmixup.reports.tables import evaluation_table
 
     conditions = [Condition.parse(text) for text in options.fail_if]
-    source = options.open(options.source, options.calibrate_on)
+    source = options.open_all()
     options.check_held_out(source.held_out is not None)
     ood, shared = options.read_ood(source.stored)
     with print_warnings():

@@ -11,6 +11,7 @@ from rankmixup.errors import InvalidInput, one_line, require, require_whole
 if TYPE_CHECKING:
     from rankmixup.data import DataSource
     from rankmixup.evaluation import Evaluation, Scores
+    from rankmixup.posthoc import Calibrator
     from rankmixup.runs import StoredRun
 
 Json = Annotated[bool, tyro.conf.arg(help="Print one JSON object on standard output, and nothing else there.")]
@@ -30,7 +31,7 @@ class Source:
 
     name: str
     test: "Scores"
-    held_out: "Scores | None" = None
+    held_out: "Scores | Calibrator | None" = None
     fitted_on: str = ""
     stored: "StoredRun | None" = None
 
@@ -147,7 +148,12 @@ class OODOptions(Sampling):
         """As for `Sampling`."""
         super().check(*files)
         used = self.score != "entropy" or self.data_root is not None or self.download
-        require(bool(self.ood) or not used, "--score, --data-root and --download must go with --ood, got none")
+        require(self.reads_data or not used, "--score, --data-root and --download must go with --ood, got none")
+
+    @property
+    def reads_data(self) -> bool:
+        """Whether a data set may be read."""
+        return bool(self.ood)
 
     def read_ood(self, stored: "StoredRun | None") -> tuple[dict[str, "Scores"], dict[str, tuple[str, ...]]]:
         """Scores of each OOD set by its name, and the classes that it shares with the run, which are not OOD.
@@ -160,7 +166,7 @@ class OODOptions(Sampling):
             name, separator, rest = argument.partition("=")
             given = bool(separator) and not Path(argument).exists()
             text = rest if given else argument
-            source = _data_source(text)
+            source = data_source(text, "--ood")
             where = Path(text.partition(":")[2] or text)
             name = one_line(name if given else where.name if where.is_dir() else where.stem)
             require(bool(name), f"--ood must be DATA or FILE, optionally with NAME= before it, got {argument!r}")
@@ -177,13 +183,13 @@ class OODOptions(Sampling):
         return found, shared
 
 
-def _data_source(text: str) -> "DataSource | None":
-    """The data set that an argument means; None for a file of scores."""
+def data_source(text: str, option: str) -> "DataSource | None":
+    """The data set that an argument of an option means; None for a file of scores."""
     from rankmixup.data import DataSource, parse_source
 
     path = Path(text)
     if text.partition(":")[0] not in DataSource.registry:
-        require(not path.is_dir(), f"--ood must be a file of scores or a data set, but {path} is a folder; folder:{path} is a data set")
+        require(not path.is_dir(), f"{option} must be a file of scores or a data set, but {path} is a folder; folder:{path} is a data set")
         if path.suffix or path.exists():
             return None
     return parse_source(text)

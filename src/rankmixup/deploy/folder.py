@@ -88,7 +88,7 @@ def write_weights(model: CalibratedModel, folder: Path) -> None:
 
 def write_checksums(folder: Path) -> None:
     """Write SHA256SUMS of every file, as sha256sum does and checks."""
-    names = sorted(path.name for path in folder.iterdir())
+    names = sorted(path.name for path in folder.iterdir() if path.name != CHECKSUMS)
     write_atomic(folder / CHECKSUMS, "".join(f"{file_hash(folder / name)}  {name}\n" for name in names).encode())
 
 

@@ -71,7 +71,7 @@ def as_samples(x: Tensor | NDArray[Any], view: View) -> Tensor:
     """A batch `[N, C, H, W]` of bytes or floats out of one sample or many, in any usual order of dimensions."""
     if isinstance(x, np.ndarray):
         require(x.dtype.kind in "uif", f"x must be an array of bytes or floats, got {x.dtype}")
-        x = torch.from_numpy(np.ascontiguousarray(x))
+        x = torch.from_numpy(np.array(x, order="C"))  # a copy, since an image's own array is read-only
     x = x.detach()
     require(x.dtype == torch.uint8 or x.is_floating_point(), f"x must hold bytes (uint8, 0 to 255) or floats, got {x.dtype}")
     shape = list(x.shape)

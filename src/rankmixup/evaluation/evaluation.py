@@ -29,7 +29,7 @@ Array = Tensor | NDArray[np.generic] | Sequence[Any]
 
 def evaluate(
     logits: Array | nn.Module,
-    target: Array | Iterable[tuple[Tensor, Tensor]],
+    target: Array | Iterable[Any],
     *,
     calibrate_on: tuple[Array, Array] | Calibrator | None = None,
     objective: str | None = None,
@@ -79,7 +79,7 @@ def evaluate(
 
 
 @torch.no_grad()
-def predict_batches(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> tuple[Float[Tensor, "N K"], Int[Tensor, " N"]]:
+def predict_batches(model: nn.Module, batches: Iterable[Any]) -> tuple[Float[Tensor, "N K"], Int[Tensor, " N"]]:
     """What the model gives for each sample, in evaluation mode and on its own device, and the labels; both on the CPU."""
     rule = "target must be a DataLoader or another iterable of batches (x, y) where a model is evaluated"
     require(isinstance(batches, Iterable) and not isinstance(batches, Tensor), f"{rule}, got {shown(batches)}")

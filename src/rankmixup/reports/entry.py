@@ -51,6 +51,8 @@ def run_protocol(stored: StoredRun) -> dict[str, Any]:
     return {
         "run": stored.run.id,
         **stored.run.to_dict(),
+        # Without the path, which is of no use on another machine.
+        "data": {name: value for name, value in stored.run.data.to_dict().items() if name != "path"},
         "selection": f"{selection.rule} on validation, epoch {selection.epoch}",
         **({"tuning": tuning} if (tuning := stored.result().content.get("tuning")) else {}),
         "splits": {name: f"{part.size:,} samples, sha256 {part.sha256[:12]}" for name, part in (splits.parts if splits else {}).items()},

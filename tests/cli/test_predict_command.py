@@ -1,0 +1,80 @@
+"""rankmixup predict, export, and evaluate --on."""
+
+import csv
+import json
+
+import pytest
+
+import rankmixup as rm
+from rankmixup.cli.main import main
+from tests.deploy.conftest import make_images, new_images, stored  # noqa: F401 - fixtures
+
+
+def test_predictions_are_written_for_each_image(stored, new_images, tmp_path, capsys):  # noqa: F811
+    output = tmp_path / "predictions.csv"
+    assert main(["predict", str(stored.path), str(new_images), "-o", str(output), "--top", "2"]) == 0
+    rows = list(csv.DictReader(output.read_text().splitlines()))
+    model = rm.load(stored)
+    assert [row["label"] for row in rows] == model.predict(new_images)
+    expected = model.predict_proba(new_images).topk(2, dim=1).values
+    assert [float(row["confidence"]) for row in rows] == expected[:, 0].tolist()
+    assert [float(row["probability_2"]) for row in rows] == expected[:, 1].tolist()
+    assert rows[0]["name"] == "blue/0.png"
+    image = new_images / "red" / "0.png"
+    assert main(["predict", str(stored.path), str(image), "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["predictions"]
+    assert row["name"] == str(image)
+    assert sum(each["probability"] for each in row["top"]) == pytest.approx(1)
+
+
+def test_unreadable_images_are_named_and_left_out(stored, new_images, tmp_path, capsys):  # noqa: F811
+    (new_images / "bad.png").write_text("no image")
+    output = tmp_path / "predictions.json"
+    assert main(["predict", str(stored.path), str(new_images), "-o", str(output)]) == 1
+    found = json.loads(output.read_text())
+    assert len(found["predictions"]) == 12
+    assert list(found["unreadable"]) == ["bad.png"]
+    assert "error: image bad.png cannot be read" in capsys.readouterr().err
+
+
+def test_wrong_requests_write_nothing(stored, new_images, tmp_path, capsys):  # noqa: F811
+    output = tmp_path / "predictions.csv"
+    requests = {
+        "there is none": [str(stored.path), str(tmp_path / "absent"), "-o", str(output)],
+        "--top must be at least 1": [str(stored.path), str(new_images), "--top", "0", "-o", str(output)],
+        "unknown calibrator": [str(stored.path), str(new_images), "--calibrate-with", "magic", "-o", str(output)],
+        "in a folder that exists": [str(stored.path), str(new_images), "-o", str(tmp_path / "absent" / "x.csv")],
+    }
+    for message, arguments in requests.items():
+        assert main(["predict", *arguments]) == 2
+        assert message in capsys.readouterr().err
+    assert not output.exists()
+
+
+def test_export_and_evaluate_on_new_data(stored, tmp_path, capsys):  # noqa: F811
+    folder, data = tmp_path / "model", make_images(tmp_path / "data", 5, seed=3)
+    assert main(["export", str(stored.path), "-o", str(folder), "--to", "safetensors", "pt2", "--json"]) == 0
+    exported = json.loads(capsys.readouterr().out)
+    assert set(exported["differences"]) == {"safetensors", "pt2"}
+    found = []
+    for source in (stored.path, folder):
+        assert main(["evaluate", str(source), "--on", f"folder:{data}", "--replicates", "20", "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    of_run, of_folder = found
+    assert of_run["n"] == 15
+    assert of_run["metrics"] == of_folder["metrics"]
+    assert of_run["calibration"]["metrics"] == of_folder["calibration"]["metrics"]
+    assert of_run["metrics"]["accuracy"]["value"] == rm.load(stored).evaluate(f"folder:{data}", replicates=20).value("accuracy")
+
+
+def test_evaluate_on_says_what_is_wrong(stored, tmp_path, capsys):  # noqa: F811
+    data = make_images(tmp_path / "data", 2)
+    (tmp_path / "scores.csv").write_text("label,prob_a,prob_b\n0,0.5,0.5\n")
+    requests = {
+        f"folder:{data}": [str(stored.path), "--on", str(data)],
+        "--on must go with a run or an exported folder": [str(tmp_path / "scores.csv"), "--on", "digits"],
+        "unknown data set": [str(stored.path), "--on", "nothing"],
+    }
+    for message, arguments in requests.items():
+        assert main(["evaluate", *arguments]) == 2
+        assert message in capsys.readouterr().err

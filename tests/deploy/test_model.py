@@ -1,0 +1,127 @@
+"""The handle predicts what the run has stored, from images of any kind."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, TensorDataset
+
+import rankmixup as rm
+from rankmixup.errors import InvalidInput
+from tests.deploy.conftest import COLOURS, SIZE
+from tests.oracles import unchecked
+
+
+@pytest.fixture(scope="module")
+def model(stored):
+    return rm.load(stored.path)
+
+
+def test_probabilities_are_those_that_the_run_has_stored(stored, model):
+    """Bit for bit in the same batches; to 1e-6 in others."""
+    test = stored.run.data.load().test
+    expected = model.calibrator.predict_proba(stored.scores("test").logits)
+    assert torch.equal(model.predict_proba(test.x), expected)
+    assert torch.allclose(model.predict_proba(test.x, batch_size=5), expected, atol=1e-6, rtol=0)
+    raw = rm.load(stored, calibrate_with=None)
+    assert raw.calibrator is None
+    assert torch.equal(raw.predict_proba(test.x), stored.scores("test").logits.softmax(dim=1))
+    assert model.calibrator.report_.parameters["temperature"] == stored.result().temperature["nll"].value
+
+
+def test_every_kind_of_input_means_the_same_image(model, new_images):
+    path = new_images / "green" / "1.png"
+    image = Image.open(path)
+    array = np.asarray(image)
+    expected = model.predict_proba(path)
+    assert expected.shape == (1, 3)
+    same = [str(path), image, array, array.transpose(2, 0, 1), torch.from_numpy(array.copy()), [path], [image, array][:1], array[None]]
+    for x in (*same, model.preprocess(path)):
+        assert torch.allclose(model.predict_proba(x), expected, atol=1e-6, rtol=0)
+    many = model.predict_proba([path, image, array])
+    assert torch.allclose(many, expected.expand(3, -1), atol=1e-6, rtol=0)
+    folder = model.predict_proba(new_images)
+    assert folder.shape == (12, 3)
+    assert torch.allclose(folder[sorted(COLOURS).index("green") * 4 + 1], expected[0], atol=1e-6, rtol=0)
+    assert model.predict(new_images) == [model.class_names[label] for label in folder.argmax(dim=1).tolist()]
+    assert model.class_names == tuple(sorted(COLOURS))
+
+
+def test_images_of_other_sizes_and_modes_are_fitted_as_in_training(model, tmp_path):
+    rng = np.random.default_rng(2)
+    square = rng.integers(0, 256, (SIZE, SIZE), dtype=np.uint8)
+    grey, colour = Image.fromarray(square), Image.fromarray(np.repeat(square[..., None], 3, axis=2))
+    assert torch.equal(model.predict_proba(grey), model.predict_proba(colour))
+    assert torch.equal(model.predict_proba(square), model.predict_proba(colour))
+    wide = Image.fromarray(rng.integers(0, 256, (30, 50, 3), dtype=np.uint8))
+    middle = wide.crop((10, 0, 40, 30)).resize((SIZE, SIZE), Image.Resampling.BILINEAR)
+    assert torch.equal(model.predict_proba(wide), model.predict_proba(middle))
+
+
+def test_what_cannot_be_predicted_is_refused(model, tmp_path):
+    (tmp_path / "text.png").write_text("no image")
+    wrong = {
+        "there is none": tmp_path / "absent.png",
+        "must be one that can be decoded": tmp_path / "text.png",
+        "got an empty list": [],
+        "x must be a path": 3,
+        "bytes or floats, got torch.int64": torch.zeros(2, 3, SIZE, SIZE, dtype=torch.long),
+        "1 or 3 channels": torch.zeros(2, 5, SIZE, SIZE, dtype=torch.uint8),
+        "a folder must be given alone": [tmp_path],
+        "images of floats must have the shape that the network takes": torch.zeros(1, 3, 5, 5) - 1,
+    }
+    make = Image.new("RGB", (SIZE, SIZE))
+    make.save(tmp_path / "a.png")
+    make.save(tmp_path / "b.png")
+    for message, x in wrong.items():
+        with pytest.raises(InvalidInput, match=message), unchecked():
+            model.predict_proba(x)
+    with pytest.raises(InvalidInput, match="batch_size must be at least 1, got 0"):
+        model.predict_proba(make, batch_size=0)
+    with pytest.warns(UserWarning, match="x holds floats from 0 to 1"):
+        model.predict_proba(torch.rand(2, 3, SIZE, SIZE))
+
+
+def test_evaluate_of_other_data_matches_classes_by_name(stored, model, new_images, tmp_path):
+    found = model.evaluate(f"folder:{new_images}", replicates=10)
+    assert found.n == 12
+    right = np.mean([name == colour for colour in sorted(COLOURS) for name in model.predict(new_images / colour)])
+    assert found.value("accuracy") == pytest.approx(right)
+    assert found.calibration.parameters == model.calibrator.report_.parameters
+    (new_images / "blue").rename(new_images / "azure")
+    with pytest.raises(InvalidInput, match="classes that the model knows, it does not know 'azure'"):
+        model.evaluate(f"folder:{new_images}")
+
+
+def test_evaluate_takes_loaders_and_pairs(stored, model):
+    test = stored.run.data.load().test
+    expected = model.evaluate((test.x, test.y), replicates=10)
+    loader = DataLoader(TensorDataset(model.preprocess(test.x), test.y), batch_size=7)
+    for found in (model.evaluate(loader, replicates=10), rm.evaluate(model.network, loader, replicates=10, calibrate_on=model.calibrator)):
+        assert found.value("nll") == pytest.approx(expected.value("nll"), abs=1e-6)
+        assert found.value("nll", calibrated=True) == pytest.approx(expected.value("nll", calibrated=True), abs=1e-6)
+    # The handle itself is a module that gives calibrated logits.
+    assert rm.evaluate(model, loader, replicates=10).value("nll") == pytest.approx(expected.value("nll", calibrated=True), abs=1e-6)
+
+
+def test_a_model_is_evaluated_as_it_is_and_left_as_it_was():
+    model = torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Linear(4, 3))
+    data = TensorDataset(torch.randn(20, 4), torch.arange(20) % 3)
+    found = rm.evaluate(model, DataLoader(data, batch_size=6), replicates=10)
+    assert found.n == 20
+    assert found.value("nll") == rm.evaluate(model.eval()(data.tensors[0]).detach(), data.tensors[1], replicates=10).value("nll")
+    assert rm.evaluate(model.train(), DataLoader(data), replicates=10).n == 20
+    assert model.training
+    for wrong, message in ((torch.zeros(3), "iterable of batches"), ([], "got no batch"), ([torch.zeros(3)], "got a batch")):
+        with pytest.raises(InvalidInput, match=message):
+            rm.evaluate(model, wrong)
+
+
+def test_load_says_what_is_wrong(stored, tmp_path):
+    for path, message in ((tmp_path / "absent", "there is none at"), (tmp_path, "neither run.json nor config.json")):
+        with pytest.raises(InvalidInput, match=message):
+            rm.load(path)
+    with pytest.raises(InvalidInput, match="unknown calibrator 'temprature'; did you mean 'temperature'"):
+        rm.load(stored, calibrate_with="temprature")
+    with pytest.raises(InvalidInput, match="model must be the network that run"):
+        rm.load(stored, model=torch.nn.Linear(2, 3))

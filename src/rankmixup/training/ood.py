@@ -13,8 +13,7 @@ from rankmixup.errors import InvalidInput, require
 from rankmixup.evaluation import Scores
 from rankmixup.hardware import Hardware
 from rankmixup.runs import StoredRun
-from rankmixup.runs.run import build_network
-from rankmixup.training.checkpoint import load_best
+from rankmixup.training.own import trained_network
 from rankmixup.training.predict import Predictor
 
 
@@ -52,8 +51,7 @@ def predict_unknown(
             source.download(resolve_root(data_root))
         split, class_names = source.outside(data_root)
         fabric = Fabric(accelerator=hardware.accelerator, devices=1)
-        model = build_network(stored.run, len(splits.class_names), splits.view)
-        model.load_state_dict(load_best(stored.checkpoints, stored.run.id))
+        model = trained_network(stored)
         logits = Predictor(fabric, model.to(fabric.device), splits.view, hardware.workers).predict(split)
         texts = {"source": np.array(source.content_hash()), "of_classes": np.array(class_names, dtype=np.str_)}
         stored.write_predictions(file, logits=logits.numpy(), index=split.index.numpy(), **texts)

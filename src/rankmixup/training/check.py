@@ -22,6 +22,7 @@ def prepare(run: Run, dataset: Dataset, *, rank: int = 0, model: nn.Module | Non
     """The network, unless it is given, and the objective of a run, which must fit its data and each other."""
     model = build_network(run, dataset.num_classes, dataset.view) if model is None else model
     run.method.check_model(model)
+    run.method.check_input(dataset.view.input_shape)
     objective = methods.objective(
         run.method,
         dataset.num_classes,

@@ -150,8 +150,11 @@ def write_npz(path: Path, **arrays: NDArray[Any]) -> None:
     write_atomic(path, buffer.getvalue())
 
 
-def read_npz(path: Path, *required: str, optional: tuple[str, ...] = ()) -> dict[str, NDArray[Any]]:
-    """Arrays of an npz by name; pickled objects are refused, not loaded, and so is what `require_fits` refuses."""
+def read_npz(path: Path, *required: str, optional: tuple[str, ...] = (), content: bool = True) -> dict[str, NDArray[Any]]:
+    """Arrays of an npz by name; pickled objects are refused, not loaded, and so is what `require_fits` refuses.
+
+    Without their `content` they have the shape and type that their headers say, and take no memory.
+    """
     require(path.is_file(), f"{path} must be an npz file, there is no such file")
     require(zipfile.is_zipfile(path), f"{path} must be an npz file, it is of another kind or cut short")
     with readable(path, "an npz file of plain arrays", Exception), zipfile.ZipFile(path) as archive:
@@ -164,10 +167,10 @@ def read_npz(path: Path, *required: str, optional: tuple[str, ...] = ()) -> dict
         for name in required:
             require(name in wanted, f"{path} must hold an array {name!r}, it holds {names or 'nothing'}")
         require_fits(path, sum(member.file_size for member in wanted.values()))
-        return {name: _read_member(archive, wanted[name]) for name in (*required, *optional) if name in wanted}
+        return {name: _read_member(archive, wanted[name], content) for name in (*required, *optional) if name in wanted}
 
 
-def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, content: bool) -> NDArray[Any]:
     """One array, for which no more memory is taken than the directory of the archive says."""
     where = f"{archive.filename} must be an npz file of plain arrays, {member.filename!r}"
     # With numpy's kinds of compression, zipfile unpacks only as much as is asked for; with others it unpacks more.
@@ -181,6 +184,8 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[A
         # Elements without a size would cost nothing here and memory later.
         size = math.prod(shape) * max(1, dtype.itemsize)
         require(size == member.file_size - file.tell(), f"{where} is of another size than its header says")
+        if not content:
+            return np.broadcast_to(np.zeros((), dtype), shape)
         file.seek(0)
         array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
         return array

@@ -23,11 +23,17 @@ def own_folder(folder, size=16):
     return Folder(path=str(folder / "own"))
 
 
+def own_table(folder):
+    np.savez(folder / "table.npz", x=np.random.default_rng(0).normal(size=(60, 4)), y=np.array(["b", "a"])[np.arange(60) % 2])
+    return Npz(path=str(folder / "table.npz"))
+
+
 SOURCES = {
     "digits": lambda _: Digits(),
     "digits-lt": lambda _: Digits(imbalance=5, sampling="class-balanced"),
     "synthetic": lambda _: Synthetic(train_size=50, val_size=20, test_size=30),
     "npz": own_npz,
+    "npz-of-a-table": own_table,
     "folder": own_folder,
     "folder-of-large-images": lambda folder: own_folder(folder, 70),
 }

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class Options(Training):
     """Options of every method."""
 
-    model: str = "resnet8"
-    """Network: a name from `rankmixup list models`, torchvision/NAME or timm/NAME."""
+    model: str | None = None
+    """Network: a name from `rankmixup list models`, torchvision/NAME or timm/NAME; by default resnet8, for a table mlp."""
     seed: int = 0
     """Seed of every random stream of the run."""
     selection: Literal["accuracy", "nll", "last"] = "accuracy"
@@ -42,7 +42,7 @@ class Options(Training):
     hardware: Annotated[Hardware, tyro.conf.arg(name="")] = Hardware()
     """What it is trained on."""
     show: bool = False
-    """Show the run and where each of its values comes from, and train nothing."""
+    """Show the run and where each of its values comes from, and train nothing; what training would refuse is refused."""
 
 
 _DESCRIPTION = """Train a network with a method.
@@ -65,6 +65,9 @@ def run(argv: list[str]) -> None:
     else:
         the_run, options = requested_run(argv)
     if options.show:
+        from rankmixup.training import check_run
+
+        check_run(the_run, options.data_root)
         _show(the_run, argv[1:], options.json)
         return
 

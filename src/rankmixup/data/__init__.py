@@ -5,12 +5,13 @@ from rankmixup.data.batches import evaluation_batches, steps_per_epoch, training
 from rankmixup.data.cifar import Cifar10, Cifar100
 from rankmixup.data.digits import Digits
 from rankmixup.data.fashion_mnist import FashionMnist
+from rankmixup.data.given import GivenData
 from rankmixup.data.imagenet import ImageNet, TinyImageNet
 from rankmixup.data.own import Folder, Npz
 from rankmixup.data.splits import complete_splits
 from rankmixup.data.svhn import Svhn
 from rankmixup.data.synthetic import Synthetic
 
-__all__ = ["Cifar10", "Cifar100", "DataSource", "Dataset", "Digits", "FashionMnist", "Folder", "ImageFiles", "ImageNet", "Npz", "Split"]
-__all__ += ["Svhn", "Synthetic", "TinyImageNet", "View", "complete_splits", "evaluation_batches", "parse_source", "register"]
+__all__ = ["Cifar10", "Cifar100", "DataSource", "Dataset", "Digits", "FashionMnist", "Folder", "GivenData", "ImageFiles", "ImageNet", "Npz"]
+__all__ += ["Split", "Svhn", "Synthetic", "TinyImageNet", "View", "complete_splits", "evaluation_batches", "parse_source", "register"]
 __all__ += ["steps_per_epoch", "training_batches"]

@@ -34,8 +34,26 @@ class ImageFiles:
         return ImageFiles(self.folder, tuple(self.names[i] for i in where.tolist()))
 
 
-Images = Tensor | ImageFiles
-"""Bytes [N, C, H, W] in memory or memory-mapped, floats [N, C, H, W] that a network takes without normalisation, or files."""
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Samples of a user's own data set, which are made one at a time, when they are needed."""
+
+    dataset: Any
+    """Has `__len__` and `__getitem__`, which returns an input and its label."""
+    where: Int[Tensor, " N"]
+    """Positions in `dataset`."""
+    labels: Int[Tensor, " N"]
+    """The labels that it gives."""
+
+    def __len__(self) -> int:
+        return len(self.where)
+
+    def __getitem__(self, where: Int[Tensor, " M"]) -> "Samples":
+        return Samples(self.dataset, self.where[where], self.labels[where])
+
+
+Images = Tensor | ImageFiles | Samples
+"""Bytes [N, C, H, W] in memory or memory-mapped, floats [N, ...] in memory, files, or samples of a data set of the user's own."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +116,9 @@ class Split:
 
     def to(self, device: torch.device) -> "Split":
         """The same samples, with images that are in memory on `device`."""
-        return dataclasses.replace(self, x=self.x.to(device)) if isinstance(self.x, Tensor) else self
+        # Not in float64, which some devices do not have: a batch is moved when it has been normalised.
+        moves = isinstance(self.x, Tensor) and self.x.dtype != torch.float64
+        return dataclasses.replace(self, x=self.x.to(device)) if moves and isinstance(self.x, Tensor) else self
 
 
 @dataclass(frozen=True)
@@ -121,6 +141,8 @@ class Dataset:
         x = self.train.x
         if isinstance(x, ImageFiles):
             kind, possible = "in files", ["none", "resized-crop"]
+        elif isinstance(x, Samples):
+            kind, possible = "that a data set makes", ["none"]
         else:
             kind, possible = f"of {x.dtype}", ["none"] if x.is_floating_point() else ["none", "crop"]
         require(self.view.augment in possible, f"augment of images {kind} must be {' or '.join(possible)}, got {self.view.augment!r}")
@@ -195,9 +217,20 @@ class DataSource(Configured):
         """The splits, before a long tail is cut."""
 
     def labelled(self, root: Path | None = None, *, download: bool = False) -> tuple[Split, tuple[str, ...]]:
-        """Labelled samples that a trained network is evaluated on, and their class names: the test samples."""
+        """Labelled samples that a network of any data set is evaluated on, and their class names: the test samples."""
         dataset = self.load(root, download=download)
         return dataset.test, dataset.class_names
+
+    def outline(self, root: Path | None = None) -> Dataset | None:
+        """What `load` would give, but with images that have a shape and no content; None where that takes long or the data are missing."""
+        from rankmixup.data.splits import long_tailed
+
+        dataset = self.read_outline(resolve_root(root))
+        return dataset if dataset is None or self.imbalance == 1 else long_tailed(dataset, self.imbalance, self.protocol)
+
+    def read_outline(self, root: Path) -> Dataset | None:
+        """What `read` would give, with images on torch's meta device; None where that takes long or the data are missing."""
+        return None
 
     def outside(self, root: Path | None = None) -> tuple[Split, tuple[str, ...]]:
         """Samples that test whether a network of another data set detects out-of-distribution input, and their class names."""

@@ -9,7 +9,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from rankmixup import random
-from rankmixup.data.base import Dataset, ImageFiles, Split, View
+from rankmixup.data.base import Dataset, ImageFiles, Samples, Split, View
+from rankmixup.data.samples import inputs_made
 from rankmixup.data.transforms import Augmentation, decoded, file_transform, normalise
 from rankmixup.errors import require
 from rankmixup.types import Batch
@@ -71,7 +72,7 @@ def training_batches(
     """The batches of one epoch from step `start` on; each process takes every `world_size`-th sample of a batch.
 
     Order and augmentation of a sample depend only on seed and epoch. `workers` processes decode images that are files, by default one
-    for each processor core, at most 8; images in memory need none.
+    for each processor core, at most 8, or make the samples of a user's own data set, by default none; what is in memory needs none.
     """
     split, view = dataset.train, dataset.view
     order = epoch_order(dataset, seed=seed, epoch=epoch, sampling=sampling)
@@ -81,8 +82,10 @@ def training_batches(
     if isinstance(split.x, ImageFiles):
         images = decoded(split.x, view, indices, workers, places, seed, "augment", epoch)
         inputs = (normalise(each.to(device), view) for each in images)
+    elif isinstance(split.x, Samples):
+        inputs = (each.to(device) for each in inputs_made(split.x, view, indices, workers, places, seed, "augment", epoch))
     elif split.x.is_floating_point():
-        inputs = (_taken(split.x, index).to(device, non_blocking=True) for index in indices)
+        inputs = (normalise(_taken(split.x, index), view).to(device, non_blocking=True) for index in indices)
     else:
         augment = Augmentation(view, len(order), random.stream(seed, "augment", epoch))
         inputs = (augment(_taken(split.x, index).to(device), each) for index, each in zip(indices, places, strict=True))
@@ -104,13 +107,21 @@ def evaluation_batches(
 
     Images of another size or number of channels than the view's are made to fit, so that any data set can be shown to any network.
     """
+    expected = view.input_shape
     parts = torch.arange(rank, len(split), world_size).split(batch_size or evaluation_batch_size(view))
+    if isinstance(split.x, Samples):
+        yield from (each.to(device) for each in inputs_made(split.x, view, parts, workers))
+        return
+    if isinstance(split.x, Tensor) and split.x.is_floating_point():
+        shape = tuple(split.x.shape[1:])
+        fits = shape == expected or (len(expected) == 1 and shape == (*expected, 1, 1))  # a row as an image of one pixel
+        require(fits, f"images of floats must have the shape that the network takes, {expected}, got {shape}")
+        yield from (normalise(_taken(split.x, part).view(-1, *expected), view).to(device) for part in parts)
+        return
+    takes = view.values == "bytes" or (view.plain and not view.shape)
+    require(takes, f"samples must be floats of shape {expected}, as those that the network was trained on, got images of bytes")
     if isinstance(split.x, ImageFiles):
         yield from (normalise(each.to(device), view) for each in decoded(split.x, view, parts, workers))
-    elif split.x.is_floating_point():
-        shape, expected = tuple(split.x.shape[1:]), (view.in_channels, view.image_size, view.image_size)
-        require(shape == expected, f"images of floats must have the shape that the network takes, {expected}, got {shape}")
-        yield from (_taken(split.x, part).to(device) for part in parts)
     else:
         fitted = file_transform(view, training=False)
         yield from (normalise(fitted(_taken(split.x, part).to(device)), view) for part in parts)
@@ -118,7 +129,7 @@ def evaluation_batches(
 
 def evaluation_batch_size(view: View) -> int:
     """Samples of an evaluation batch."""
-    return min(512, max(1, _PIXELS // view.image_size**2))
+    return min(512, max(1, _PIXELS // math.prod(view.input_shape[1:])))
 
 
 def _taken(images: Tensor, index: Tensor) -> Tensor:

@@ -5,7 +5,9 @@ import itertools
 from collections.abc import Sequence
 from typing import Literal
 
-from rankmixup.data.base import Dataset, ImageFiles, Images
+from torch import Tensor
+
+from rankmixup.data.base import Dataset, ImageFiles, Images, Samples
 from rankmixup.data.cache import digests
 from rankmixup.errors import require
 
@@ -16,10 +18,12 @@ _MOST_FILES = 100_000
 def shared_images(dataset: Dataset) -> dict[str, list[int]] | None:
     """For each two splits, as `train-test`, the positions of the samples of the latter whose exact image is also in the former.
 
-    Images are the same if their bytes are, or those of their files. None where there are too many files to compare.
+    Images are the same if their bytes are, or those of their files. None where there are too many files to compare,
+    or where a data set makes the samples.
     """
     splits = {name: getattr(dataset, name) for name in ("train", "val", "test")}
-    if sum(len(split) for split in splits.values() if isinstance(split.x, ImageFiles)) > _MOST_FILES:
+    made = any(isinstance(split.x, Samples) for split in splits.values())
+    if made or sum(len(split) for split in splits.values() if isinstance(split.x, ImageFiles)) > _MOST_FILES:
         return None
     hashes = {name: _hashes(split.x) for name, split in splits.items()}
     shared = {}
@@ -32,6 +36,7 @@ def shared_images(dataset: Dataset) -> dict[str, list[int]] | None:
 def _hashes(images: Images) -> list[str]:
     if isinstance(images, ImageFiles):
         return digests(images)
+    assert isinstance(images, Tensor)
     # One image at a time, so that what is memory-mapped is never all in memory.
     return [hashlib.sha256(image.tobytes()).hexdigest() for image in images.numpy()]
 

@@ -1,38 +1,36 @@
-"""Data sets of a user's own, folder:PATH and npz:PATH: identified by their content, not by their path."""
+"""Data sets of a user's own at a path, folder:PATH and npz:PATH: identified by their content, not by their path."""
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int, UInt8
-from numpy.typing import NDArray
+from jaxtyping import Bool
 from torch import Tensor
 
+from rankmixup.data.arrays import Moments, moments, read_arrays
 from rankmixup.data.base import Dataset, DataSource, ImageFiles, Images, Split, View, register
 from rankmixup.data.cache import fingerprint_of, undecodable
 from rankmixup.data.imagenet import MEAN, STD
 from rankmixup.data.images import SMALL, check_class_names, decode_all, first_size, list_classes, list_images
+from rankmixup.data.labels import check_labels, class_labels
 from rankmixup.data.splits import complete_splits
 from rankmixup.errors import listed, one_line, require
 from rankmixup.files import file_hash, read_npz
 
 _SPLITS = ("train", "val", "test")
-_CHANNELS = (1, 3)
-
-Moments = tuple[tuple[float, ...], tuple[float, ...]]
-"""Mean and standard deviation of each channel, of values in 0..1."""
 
 
 @dataclass(frozen=True)
 class OwnData(DataSource):
     """Data of the user's own, at a path.
 
-    `fingerprint` and `image_size` are taken from the data where they are not given; once they are, nothing is read before
-    `load`, which then requires the same content. The path takes no part in comparisons nor in the id of a run.
+    `fingerprint`, `image_size` and `augment` are taken from the data where they are not given; once they are, nothing is read
+    before `load`, which then requires the same content. The path takes no part in comparisons nor in the id of a run.
     """
 
     path: str = field(default="", compare=False)
@@ -41,23 +39,30 @@ class OwnData(DataSource):
     """Hash of the content."""
     image_size: int = 0
     """Height and width of a network's input; 0 takes it from the images."""
-    augment: Literal["none", "crop", "crop-and-flip"] = "crop-and-flip"
-    """Augmentation in training: none, random crops, or these and mirror images, if a mirrored image has the same class."""
+    augment: Literal["auto", "none", "crop", "crop-and-flip"] = "auto"
+    """Augmentation in training: none, which is all that floats can have; random crops; or these and mirror images, the default for
+    bytes, if a mirrored image has the same class."""
 
     def check(self) -> None:
         super().check()
         require(self.path != "", f"{self.name} must be followed by a path, as in {self.name}:PATH, got nothing")
         require(self.image_size >= 0, f"image_size must be at least 0, got {self.image_size}")
-        if self.fingerprint and self.image_size:
+        if self.fingerprint and self.image_size and self.augment != "auto":
             return
         object.__setattr__(self, "path", str(Path(self.path).expanduser().resolve()))
         fingerprint, image_size = self.probe(Path(self.path))
         object.__setattr__(self, "fingerprint", self.fingerprint or fingerprint)
         object.__setattr__(self, "image_size", self.image_size or image_size)
+        if self.augment == "auto":
+            object.__setattr__(self, "augment", self.default_augment(Path(self.path)))
 
     @abstractmethod
     def probe(self, path: Path) -> tuple[str, int]:
         """Hash of the content of `path`, and the size of its images."""
+
+    def default_augment(self, path: Path) -> Literal["none", "crop-and-flip"]:
+        """What `augment` is for the content of `path` where it is not given."""
+        return "crop-and-flip"
 
     def check_unchanged(self, found: str) -> None:
         """Raise unless `found` is the hash of the content that this object was made for."""
@@ -73,8 +78,12 @@ class OwnData(DataSource):
         require(not missing, f"{self.path} must have a training image of each class, it has none of {listed(missing, 5)}")
         train, val, test = complete_splits(images, y, given, class_names)
         crop: Literal["crop", "resized-crop"] = "resized-crop" if isinstance(images, ImageFiles) else "crop"
-        mean, std = constants or _moments(train.x)
-        view = View(self.image_size, mean, std, "none" if self.augment == "none" else crop, flip=self.augment == "crop-and-flip")
+        mean, std = constants or moments(train.x)
+        floats = isinstance(images, Tensor) and images.is_floating_point()
+        kind: Literal["bytes", "floats"] = "floats" if floats else "bytes"
+        shape = tuple(images.shape[1:]) if isinstance(images, Tensor) and images.ndim == 2 else ()
+        augment, flip = "none" if self.augment == "none" else crop, self.augment == "crop-and-flip"
+        view = View(self.image_size, mean, std, augment, flip=flip, values=kind, shape=shape)
         return Dataset(train, val, test, class_names, view, val_from_train="val" not in given)
 
 
@@ -99,8 +108,19 @@ class Folder(OwnData):
         return fingerprint_of(files), shorter if shorter <= SMALL else self.image_size or 224
 
     def read(self, root: Path) -> Dataset:
+        self.check_unchanged(fingerprint_of(list_images(Path(self.path))))
+        return self._read(self._decoded)
+
+    def read_outline(self, root: Path) -> Dataset | None:
+        def undecoded(files: ImageFiles) -> tuple[Images, Bool[Tensor, " N"]]:
+            small, size = self.image_size <= SMALL, self.image_size
+            images = torch.empty(len(files), 3, size, size, dtype=torch.uint8, device="meta") if small else files
+            return images, torch.ones(len(files), dtype=torch.bool)
+
+        return self._read(undecoded) if Path(self.path).is_dir() else None
+
+    def _read(self, decode: Callable[[ImageFiles], tuple[Images, Bool[Tensor, " N"]]]) -> Dataset:
         folder = Path(self.path)
-        self.check_unchanged(fingerprint_of(list_images(folder)))
         parts = [part for part in _SPLITS if (folder / part).is_dir()] if _has_splits(folder) else [""]
         names: tuple[str, ...] = ()
         class_names: tuple[str, ...] = ()
@@ -108,22 +128,30 @@ class Folder(OwnData):
         for part in parts:
             added, y, class_names = list_classes(folder, part, class_names)
             names, labels = names + added, [*labels, y]
-        images, good = self._decoded(ImageFiles(folder, names))
+        images, good = decode(ImageFiles(folder, names))
         positions = torch.arange(len(names)).split([len(y) for y in labels])
         given = {part or "train": where[good[where]] for part, where in zip(parts, positions, strict=True)}
         return self.dataset(images, torch.cat(labels), given, class_names, (MEAN, STD))
 
+    def labelled(self, root: Path | None = None, *, download: bool = False) -> tuple[Split, tuple[str, ...]]:
+        """The images of `test` if there is such a folder, else all."""
+        folder = self._test_folder()
+        names, y, class_names = list_classes(folder)
+        return Split(ImageFiles(folder, names), y, torch.arange(len(y))), class_names
+
     def outside(self, root: Path | None = None) -> tuple[Split, tuple[str, ...]]:
         """The images of `test` if there is such a folder, else all; they need no folders for classes."""
-        folder = Path(self.path)
-        if _has_splits(folder) and (folder / "test").is_dir():
-            folder /= "test"
+        folder = self._test_folder()
         files = list_images(folder)
         images, good = self._decoded(files)
         where = good.nonzero().flatten()
         class_names = sorted({name.partition("/")[0] for name in files.names if "/" in name})
         check_class_names(folder, class_names)
         return Split(images[where], torch.zeros(len(where), dtype=torch.long), where), tuple(class_names)
+
+    def _test_folder(self) -> Path:
+        folder = Path(self.path)
+        return folder / "test" if _has_splits(folder) and (folder / "test").is_dir() else folder
 
     def _decoded(self, files: ImageFiles) -> tuple[Images, Bool[Tensor, " N"]]:
         """All images, in memory if they are small, and which of them decode."""
@@ -145,77 +173,50 @@ def _has_splits(folder: Path) -> bool:
 @register("npz")
 @dataclass(frozen=True)
 class Npz(OwnData):
-    """Arrays of your own, npz:PATH: bytes `x` and labels `y`, or `x_train`, `y_train` and the same for val and test.
+    """Arrays of your own, npz:PATH: samples `x` and labels `y`, or `x_train`, `y_train` and the same for val and test.
 
-    Images are [N, H, W], [N, H, W, C] or [N, C, H, W], square, with 1 or 3 channels; labels are 0 to K - 1, and each class has
-    a training image. Validation and test samples that are not given are taken from the training samples: a tenth and a fifth
-    of each class. Images are normalised with the mean and standard deviation of the training samples.
+    Images of bytes are [N, H, W], [N, H, W, C] or [N, C, H, W], with 1 or 3 channels; images of floats have any number of
+    channels. All are square. Numbers [N, D] are a table. Labels are integers or text, and each class has a training sample.
+    Validation and test samples that are not given are taken from the training samples: a tenth and a fifth of each class.
+    Each channel or column is normalised with the mean and standard deviation of the training samples.
     """
 
     def probe(self, path: Path) -> tuple[str, int]:
-        images = next(iter(_images(path).values()))
-        return file_hash(path), images.shape[-1]
+        x = next(iter(read_arrays(path, content=False).values()))
+        return file_hash(path), 1 if x.ndim == 2 else x.shape[-1]
+
+    def default_augment(self, path: Path) -> Literal["none", "crop-and-flip"]:
+        return "none" if next(iter(read_arrays(path, content=False).values())).is_floating_point() else "crop-and-flip"
 
     def read(self, root: Path) -> Dataset:
-        path = Path(self.path)
-        images = _images(path)
+        return self._read(read_arrays(Path(self.path)))
+
+    def read_outline(self, root: Path) -> Dataset | None:
+        return self._read(read_arrays(Path(self.path), content=False)) if Path(self.path).is_file() else None
+
+    def _read(self, arrays: dict[str, Tensor]) -> Dataset:
+        path, x = Path(self.path), torch.cat(list(arrays.values()))
         self.check_unchanged(file_hash(path))
-        x = torch.cat(list(images.values()))
-        y = torch.cat([_labels(path, name, len(part), len(x)) for name, part in images.items()])
-        require(self.image_size == x.shape[-1], f"image_size must be that of {path}'s images, {x.shape[-1]}, got {self.image_size}")
-        parts = torch.arange(len(y)).split([len(part) for part in images.values()])
-        given = {"train" if name == "x" else name[2:]: part for name, part in zip(images, parts, strict=True)}
-        num_classes = int(y.max()) + 1
-        require(num_classes >= 2, f"{path} must have labels 0 to K - 1 of at least 2 classes, got {num_classes}")
-        return self.dataset(x, y, given, tuple(str(label) for label in range(num_classes)), None)
+        size = 1 if x.ndim == 2 else x.shape[-1]
+        require(self.image_size == size, f"image_size must be that of {path}'s images, {size}, got {self.image_size}")
+        names = {name: f"y{name[1:]}" for name in arrays}
+        given = {"train" if name == "x" else name[2:]: len(part) for name, part in arrays.items()}
+        labels = read_npz(path, *names.values())
+        checked = {f"{y!r} of {path}": check_labels(f"{y!r} of {path}", labels[y], len(arrays[x])) for x, y in names.items()}
+        class_names, indices = class_labels(checked)
+        parts = torch.arange(len(x)).split(list(given.values()))
+        return self.dataset(x, torch.cat(indices), dict(zip(given, parts, strict=True)), class_names, None)
+
+    def labelled(self, root: Path | None = None, *, download: bool = False) -> tuple[Split, tuple[str, ...]]:
+        """The test samples if there are any, else all."""
+        path, arrays = Path(self.path), read_arrays(Path(self.path))
+        chosen = {"x_test": arrays["x_test"]} if "x_test" in arrays else arrays
+        labels = read_npz(path, *(f"y{name[1:]}" for name in chosen))
+        checked = [check_labels(f"{y!r} of {path}", labels[y], len(x)) for y, x in zip(labels, chosen.values(), strict=True)]
+        class_names, (y,) = class_labels({str(path): np.concatenate(checked)})
+        return Split(torch.cat(list(chosen.values())), y, torch.arange(len(y))), class_names
 
     def outside(self, root: Path | None = None) -> tuple[Split, tuple[str, ...]]:
-        images = _images(Path(self.path))
-        x = images.get("x_test", torch.cat(list(images.values())))
+        arrays = read_arrays(Path(self.path))
+        x = arrays.get("x_test", torch.cat(list(arrays.values())))
         return Split(x, torch.zeros(len(x), dtype=torch.long), torch.arange(len(x))), ()
-
-
-def _images(path: Path) -> dict[str, UInt8[Tensor, "N C S S"]]:
-    """Images by the name of their array: `x` alone, or `x_train` with or without the others."""
-    arrays = read_npz(path, optional=("x", "x_train", "x_val", "x_test"))
-    images = {name: _channels_first(path, name, array) for name, array in arrays.items()}
-    rule, found = "images 'x', or 'x_train' and optionally 'x_val' and 'x_test'", ", ".join(images) or "none of them"
-    require(list(images) == ["x"] or ("x_train" in images and "x" not in images), f"{path} must hold {rule}, got {found}")
-    shapes = {tuple(each.shape[1:]) for each in images.values()}
-    require(len(shapes) == 1, f"{path} must hold images of one size, got {sorted(shapes)}")
-    return images
-
-
-def _channels_first(path: Path, name: str, array: NDArray[Any]) -> UInt8[Tensor, "N C S S"]:
-    require(array.dtype == np.uint8, f"{name!r} of {path} must hold bytes (uint8, 0 to 255), got {array.dtype}")
-    got = f"got shape {list(array.shape)}"
-    require(array.ndim in (3, 4) and len(array) > 0, f"{name!r} of {path} must be [N, H, W], [N, H, W, C] or [N, C, H, W], {got}")
-    x = torch.from_numpy(array)
-    if x.ndim == 3:
-        x = x.unsqueeze(1)
-    elif x.shape[-1] in _CHANNELS:
-        x = x.permute(0, 3, 1, 2)
-    square = x.shape[1] in _CHANNELS and x.shape[2] == x.shape[3]
-    require(square, f"{name!r} of {path} must hold square images of 1 or 3 channels, {got}")
-    return x
-
-
-def _labels(path: Path, images: str, size: int, total: int) -> Int[Tensor, " N"]:
-    """Labels of `size` images out of `total`; each class has an image, so there are at most as many classes as images."""
-    name = f"y{images[1:]}"
-    y = read_npz(path, name)[name]
-    valid, found = y.shape == (size,) and y.dtype.kind in "iu" and bool((y >= 0).all()), f"{y.dtype} of shape {list(y.shape)}"
-    require(valid, f"{name!r} of {path} must hold a label of at least 0 for each of {size} images, got {found}")
-    require(int(y.max()) < total, f"{name!r} of {path} must hold labels below the number of images, {total}, got {y.max()}")
-    return torch.from_numpy(y.astype(np.int64))
-
-
-def _moments(x: Images) -> Moments:
-    assert isinstance(x, Tensor)
-    # From counts of the 256 values: no copy in floats, and exact.
-    counts = torch.stack([torch.bincount(channel.flatten(), minlength=256) for channel in x.unbind(1)]).double()
-    weights, values = counts / counts.sum(1, keepdim=True), torch.arange(256).double() / 255
-    mean = weights @ values
-    std = (weights * (values - mean.unsqueeze(1)).square()).sum(1).sqrt()
-    # Images of one colour have nothing to scale.
-    return tuple(mean.tolist()), tuple(torch.where(std > 0, std, 1.0).tolist())

@@ -158,5 +158,6 @@ def _gathered(splits: tuple[Split, ...], where: Int[Tensor, " M"]) -> Split:
         start += len(split)
     images: list[Any] = [part.x for part in parts]
     files = isinstance(images[0], ImageFiles)
-    x = ImageFiles(images[0].folder, sum((each.names for each in images), ())) if files else torch.cat(images)
+    several = len(images) > 1  # never of samples that a data set makes, whose validation samples are not taken from the training samples
+    x = images[0] if not several else ImageFiles(images[0].folder, sum((each.names for each in images), ())) if files else torch.cat(images)
     return Split(x, torch.cat([part.y for part in parts]), torch.cat([part.index for part in parts]))

@@ -58,6 +58,7 @@ class Synthetic(DataSource):
         y = torch.randint(self.num_classes, (sum(sizes),), generator=rng)
         x = self.means()[y] + torch.randn(sum(sizes), 1, _SIDE, _SIDE, generator=rng)
         train, val, test = (Split(x[part], y[part], part) for part in torch.arange(sum(sizes)).split(sizes))
-        return Dataset(
-            train, val, test, tuple(f"class {label}" for label in range(self.num_classes)), View(_SIDE, (0.0,), (1.0,), values="floats")
-        )
+        class_names = tuple(f"class {label}" for label in range(self.num_classes))
+        return Dataset(train, val, test, class_names, View(_SIDE, (0.0,), (1.0,), values="floats"))
+
+    read_outline = read

@@ -42,8 +42,16 @@ class Augmentation:
         return normalise(chosen.view(size, height, width, channels).permute(0, 3, 1, 2), self.view)
 
 
-def normalise(images: UInt8[Tensor, "B C H W"], view: View) -> Float[Tensor, "B C H W"]:
-    """(bytes / 255 - mean) / std in each channel; channels last in memory."""
+def normalise(images: UInt8[Tensor, "B C H W"] | Float[Tensor, "B ..."], view: View) -> Float[Tensor, "B ..."]:
+    """(bytes / 255 - mean) / std in each channel, channels last in memory; or (floats - mean) / std, unless the view is plain."""
+    if images.is_floating_point():
+        # Float64 stays until it is centred: what is large and differs little would be all the same in float32.
+        images = images if images.dtype == torch.float64 else images.float()
+        if not view.plain:
+            mean, std = _mean_and_std(view, images.dtype, images.device)
+            channels_first = (-1, *[1] * (images.ndim - 2))
+            images = (images - mean.view(channels_first)) / std.view(channels_first)
+        return images.float()
     size, channels, height, width = images.shape
     # Flat rows, because a last dimension of three channels would be too short for the processor's vector units.
     scale, shift = _scale_and_shift(view, height * width, images.device)
@@ -69,6 +77,11 @@ def _crops(view: View, height: int, width: int, device: torch.device) -> Int[Ten
 def _scale_and_shift(view: View, area: int, device: torch.device) -> tuple[Float[Tensor, " A"], Float[Tensor, " A"]]:
     mean, std = (torch.tensor(values, dtype=torch.float64) for values in (view.mean, view.std))
     return (1 / (255 * std)).float().repeat(area).to(device), (-mean / std).float().repeat(area).to(device)
+
+
+@functools.lru_cache(maxsize=8)
+def _mean_and_std(view: View, dtype: torch.dtype, device: torch.device) -> tuple[Float[Tensor, " C"], Float[Tensor, " C"]]:
+    return torch.tensor(view.mean, dtype=dtype, device=device), torch.tensor(view.std, dtype=dtype, device=device)
 
 
 @functools.lru_cache(maxsize=8)
@@ -106,11 +119,18 @@ def decoded(
     With `draws`, a seed and names of a random stream, images are augmented by what they draw for their places in the epoch's order.
     """
     workers = min(8, os.cpu_count() or 1) if workers is None else workers
+    return batches_made(_Decoder(files, view, draws), positions, places, workers)
+
+
+def batches_made(
+    maker: "torch.utils.data.Dataset[Tensor | str]", positions: Sequence[Tensor], places: Sequence[Tensor], workers: int
+) -> Iterator[Tensor]:
+    """What `maker` makes of the pairs of position and place of each batch, in processes; text is the reason why it could not."""
     require(workers >= 0, f"workers must be at least 0, got {workers}")
     pairs = zip(positions, places or positions, strict=True)
     # A generator of its own, or the loader would draw from torch's global one, which belongs to the network's dropout.
     loader = torch.utils.data.DataLoader(
-        _Decoder(files, view, draws),
+        maker,
         batch_size=None,
         sampler=(list(zip(*(each.tolist() for each in pair), strict=True)) for pair in pairs),
         num_workers=min(workers, len(positions)),

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from rankmixup import random
-from rankmixup.data import Split, evaluation_batches
+from rankmixup.data import ImageFiles, Split, evaluation_batches
+from rankmixup.data.base import Samples
 from rankmixup.data.transforms import decoded, file_transform
 from rankmixup.deploy.card import write_card
 from rankmixup.deploy.folder import CONFIG, Description, read_folder, write_checksums, write_weights
@@ -117,12 +118,16 @@ def _held_out_samples(model: CalibratedModel, data_root: Path | None) -> tuple[T
     view, place = model.view, model.origin.place
     if isinstance(place, StoredRun):
         with contextlib.suppress(InvalidInput, WorkFailed, OSError):
-            split, _ = place.run.data.labelled(data_root)
+            split = place.run.data.load(data_root).test
             few = split[torch.arange(min(_SAMPLES, len(split)))]
             require(len(few) >= 4, "too few to compare batches of several sizes")
-            if not isinstance(few.x, Tensor):
-                return next(decoded(few.x, view, [torch.arange(len(few))], 0)), f"{len(few)} test samples"
-            return few.x if view.values == "floats" else file_transform(view, training=False)(few.x), f"{len(few)} test samples"
+            if isinstance(few.x, ImageFiles):
+                few = dataclasses.replace(few, x=next(decoded(few.x, view, [torch.arange(len(few))], 0)))
+            if isinstance(few.x, Samples):  # which are the network's input as they are
+                few = dataclasses.replace(few, x=torch.cat(list(evaluation_batches(few, view, workers=0))))
+            assert isinstance(few.x, Tensor)
+            x = few.x if view.values == "floats" else file_transform(view, training=False)(few.x)
+            return x, f"{len(few)} test samples"
     shape, rng = (_SAMPLES, *view.input_shape), random.stream(0, "export")
     drawn = torch.randn(shape, generator=rng) if view.values == "floats" else torch.randint(256, shape, dtype=torch.uint8, generator=rng)
     return drawn, f"{_SAMPLES} random samples"

@@ -62,4 +62,4 @@ def _from_run(stored: StoredRun, calibrate_with: str | None, objective: str | No
     if calibrate_with is not None:
         calibrator = fit_calibrator(stored.scores("val"), calibrate_with, objective=objective, fitted_on="val")
     origin = Origin(stored.run.model, run_protocol(stored), stored)
-    return CalibratedModel(trained_network(stored, splits, model), calibrator, splits.class_names, splits.view, origin)
+    return CalibratedModel(trained_network(stored, model), calibrator, splits.class_names, splits.view, origin)

@@ -122,7 +122,10 @@ class CalibratedModel(nn.Module):
 
     @torch.no_grad()
     def split_logits(self, split: Split) -> Float[Tensor, "N K"]:
-        """Logits of the samples of a split."""
+        """Logits of the samples of a split; image files are decoded as `predict_proba` does it."""
+        if isinstance(split.x, ImageFiles):
+            parts = decoded_batches(split.x, self.view, evaluation_batch_size(self.view))
+            return torch.cat([self.predict_logits(images) for _, images in parts])
         return torch.cat([self._logits(batch) for batch in evaluation_batches(split, self.view, device=self.device)])
 
     def export(self, folder: str | Path, to: Sequence[str] = ("safetensors",), **options: Any) -> "Exported":

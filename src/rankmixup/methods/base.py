@@ -65,6 +65,12 @@ class Method(Configured):
             if isinstance(value, Mixer):
                 value.check_model(model)
 
+    def check_input(self, shape: tuple[int, ...]) -> None:
+        """Raise `InvalidInput` if this method cannot train with inputs of this shape, given without the batch."""
+        for value in vars(self).values():
+            if isinstance(value, Mixer):
+                value.check_input(shape)
+
     def hinges(self, logits: Float[Tensor, "B K"], mixed_logits: Float[Tensor, "M B K"]) -> Float[Tensor, "M B"] | None:
         """By how much each mix fails to stay behind its raw sample as the loss asks; None for a loss that asks nothing of the kind."""
         return None

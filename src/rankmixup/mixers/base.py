@@ -84,6 +84,9 @@ class Mixer(Configured):
     def forward_mixed(self, model: nn.Module, x: Tensor, rng: torch.Generator, raw: bool, lam: Tensor, partner: Tensor) -> Mixed:
         """Run the forwards with `lam` and `partner` settled."""
 
+    def check_input(self, shape: tuple[int, ...]) -> None:
+        """Raise `InvalidInput` if inputs of this shape, without the batch, cannot be mixed."""
+
     def check_model(self, model: nn.Module) -> None:
         """Raise `InvalidInput` if this mixer cannot mix for `model`."""
 

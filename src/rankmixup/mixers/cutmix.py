@@ -68,6 +68,10 @@ class CutMix(InputMixer):
     **Deviation:** applied to every batch, as the paper's ranking losses need, where CutMix's authors apply it to half of them.
     """
 
+    def check_input(self, shape: tuple[int, ...]) -> None:
+        pasted = len(shape) == 3 and shape[1] * shape[2] > 1
+        require(pasted, f"mixer 'cutmix' must be given images of more than one pixel, got inputs of shape {list(shape)}")
+
     def mix(self, x: Tensor, rng: torch.Generator, lam: Tensor, partner: Tensor) -> tuple[Tensor, Tensor]:
         _check_images(x)
         width = 1 if self.lam_mode == "batch" else lam.shape[1]

@@ -6,6 +6,7 @@ from torch import nn
 
 from rankmixup.errors import require, require_whole, shown, unknown_name
 from rankmixup.models.libraries import LIBRARIES, library_model
+from rankmixup.models.own import check_own_name, is_own
 from rankmixup.registry import Entry, Registry
 
 Factory = Callable[..., nn.Module]
@@ -54,8 +55,8 @@ def build_model(name: str, *, num_classes: int, image_size: int, in_channels: in
     Args:
         name: a name that `rankmixup list models` shows, `torchvision/NAME` or `timm/NAME`.
         num_classes: number of logits.
-        image_size: height and width of the images.
-        in_channels: number of colour channels.
+        image_size: height and width of the images; 1 for a table.
+        in_channels: number of colour channels, or of columns of a table.
 
     Returns:
         The network. Its weights are drawn from torch's global generator; `rankmixup.random.global_seed` seeds it.
@@ -64,15 +65,24 @@ def build_model(name: str, *, num_classes: int, image_size: int, in_channels: in
     for label, value in sizes.items():
         require_whole(label, value, least=1, most=2**31 - 1)
     stem, variant = _parts(resolve_model(name, image_size))
+    again = "call rm.train with the module again, rm.train(run, model=module)"
+    require(not is_own(stem), f"model {name!r} must be given as a module, since it is one of your own: {again}")
     if "/" in stem:
-        return library_model(stem, **sizes)
-    return MODELS[stem](**sizes, variant=variant) if variant else MODELS[stem](**sizes)
+        model = library_model(stem, **sizes)
+    else:
+        model = MODELS[stem](**sizes, variant=variant) if variant else MODELS[stem](**sizes)
+    convolutional = image_size == 1 and any(isinstance(layer, nn.Conv2d) and max(layer.kernel_size) > 1 for layer in model.modules())
+    require(not convolutional, f"model must be one without convolutions, such as 'mlp', for a table (inputs of 1x1 pixel), got {name!r}")
+    return model
 
 
 def _parts(name: str) -> tuple[str, str]:
     """Name and variant, which may be empty. Names of networks of torchvision and timm are checked when they are built."""
     require(isinstance(name, str), f"model must be a name, got {shown(name)}")
     if name.startswith(tuple(f"{library}/" for library in LIBRARIES)):
+        return name, ""
+    if is_own(name):
+        check_own_name(name)
         return name, ""
     stem, separator, variant = name.partition(":")
     MODELS[stem]  # an unknown name is refused

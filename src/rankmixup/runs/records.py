@@ -126,6 +126,8 @@ class Splits(Record):
         splits: Splits = _checked(cls, data, name)
         view = splits.view
         require(len(view.mean) == len(view.std) >= 1, f"{name}: view: mean and std must be lists of as many numbers, got {shown(view)}")
+        fits = not view.shape or (view.shape[0] == len(view.mean) and min(view.shape) >= 1)
+        require(fits, f"{name}: view: shape must begin with the number of channels, got {shown(view)}")
         require(view.image_size >= 1, f"{name}: view: image_size must be at least 1, got {view.image_size}")
         return splits
 

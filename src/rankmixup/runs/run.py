@@ -36,7 +36,7 @@ class Run(Configured):
     data: DataSource
     """Data set."""
     model: str
-    """Network, with its variant where it has several."""
+    """Network, with its variant where it has several; by default resnet8, for a table mlp."""
     optimisation: Optimisation
     """How it is optimised."""
     seed: int
@@ -51,7 +51,7 @@ class Run(Configured):
         self,
         method: Method | str,
         data: DataSource | str = "digits",
-        model: str = "resnet8",
+        model: str | None = None,
         optimisation: Optimisation | None = None,
         seed: int = 0,
         selection: Selection = "accuracy",
@@ -62,6 +62,7 @@ class Run(Configured):
         recipe = recipe_for(data)
         method = recipe.build_method(method) if isinstance(method, str) else method
         require(isinstance(method, Method), f"method must be a method or the name of one, got {shown(method)}")
+        model = default_model(data) if model is None else model
         require(isinstance(model, str), f"model must be the name of a network, got {shown(model)}")
         resolved = {
             "method": method,
@@ -93,6 +94,11 @@ class Run(Configured):
         return self.content_hash()[:12]
 
 
+def default_model(data: DataSource) -> str:
+    """The network of a run that names none: one without convolutions for a table, whose samples are images of 1x1 pixel."""
+    return "mlp" if data.image_size == 1 else "resnet8"
+
+
 def improves(val: Mapping[str, Any], best: Mapping[str, Any] | None, rule: Selection) -> bool:
     """Whether an epoch with these validation metrics is selected over the best one so far, if there is any."""
     if rule == "last" or best is None:
@@ -108,6 +114,9 @@ def build_network(run: Run, num_classes: int, view: View) -> nn.Module:
         num_classes: Number of classes.
         view: Size and channels of its input.
     """
+    fits = view.input_shape in ((view.in_channels, view.image_size, view.image_size), (view.in_channels,))
+    rule = f"model must be a module of your own, rm.train(run, model=module), for inputs of shape {list(view.input_shape)}"
+    require(fits, f"{rule}, which are no square images and no rows of a table, got {run.model!r}")
     with random.global_seed(run.seed, "weights"):
         return build_model(run.model, num_classes=num_classes, image_size=view.image_size, in_channels=view.in_channels)
 
@@ -135,8 +144,10 @@ def sources(run: Run, given: Collection[str] = ()) -> dict[str, str]:
 
 def _defaults(run: Run) -> dict[str, Any]:
     """Values of a run of the same classes that nobody has set."""
-    values = flatten(Run(type(run.method)()).to_dict())
+    values = flatten(Run(type(run.method)(), model=default_model(run.data)).to_dict())
     mixer = getattr(run.method, "mixer", None)
     if mixer is not None and mixer.name != values["method.mixer.name"]:
         values |= {f"method.mixer.{name}": value for name, value in type(mixer)().to_dict().items() if name != "name"}
-    return values | {f"data.{field.name}": field.default for field in dataclasses.fields(run.data)}
+    fields = {field.name: field.default for field in dataclasses.fields(run.data)}
+    # A data set has put what it found in the place of "auto".
+    return values | {f"data.{name}": getattr(run.data, name) if default == "auto" else default for name, default in fields.items()}

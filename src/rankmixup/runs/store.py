@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankmixup.config import flatten
+from rankmixup.data import GivenData
 from rankmixup.errors import InvalidInput, require, shown
 from rankmixup.evaluation.scores import Scores
 from rankmixup.files import append_line, parse_json, read_json, read_npz, readable, write_atomic, write_json, write_npz
+from rankmixup.models.own import is_own
 from rankmixup.runs.lock import hold_lock, is_locked
 from rankmixup.runs.records import Environment, EpochRecord, MixedPredictions, RunResult, Splits
 from rankmixup.runs.run import Run
@@ -103,13 +105,18 @@ class StoredRun:
         """Whether there is a result."""
         return (self.path / "result.json").exists()
 
+    @property
+    def continued_by(self) -> str:
+        """What continues an interrupted run: the command or, for a module or data of the user's own, the call."""
+        module, data = is_own(self.run.model), isinstance(self.run.data, GivenData)
+        given = [name for name, own in (("model=...", module), ("data=...", data)) if own]
+        return f"rm.train(run, {', '.join(given)})" if given else f"'rankmixup train --resume {self.path}'"
+
     def result(self) -> RunResult:
         """Selected epoch, metrics, temperatures and seconds of a finished run (result.json)."""
         result = self._read("result.json", RunResult.from_dict)
         if result is None:
-            raise InvalidInput(
-                f"run {self.path} must be finished to have a result; continue it with 'rankmixup train --resume {self.path}'"
-            )
+            raise InvalidInput(f"run {self.path} must be finished to have a result; continue it with {self.continued_by}")
         self._require_own(self.path / "result.json", result.id)
         return result
 

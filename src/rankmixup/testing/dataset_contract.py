@@ -52,9 +52,9 @@ class DatasetContract(ConfiguredContract):
             assert split.y.max() < loaded.num_classes
 
     def test_images_have_the_shape_that_networks_are_built_for(self, data: DataSource, loaded: Dataset) -> None:
-        """Bytes or float32 in memory, or files; a batch of them is float32 and finite."""
+        """Bytes or floats in memory, or files; a batch of them is float32 and finite."""
         assert data.image_size == loaded.view.image_size
-        shape = (loaded.view.in_channels, data.image_size, data.image_size)
+        shape = loaded.view.input_shape
         splits = [evaluation_batches(split, loaded.view, workers=0) for split in (loaded.train, loaded.val, loaded.test)]
         for x in itertools.chain((batch.x for batch in training_batches(loaded, 2, seed=0, epoch=0, workers=0)), *splits):
             assert x.shape[1:] == shape

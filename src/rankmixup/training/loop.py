@@ -122,7 +122,7 @@ class TrainingLoop:
         if stop or due:
             save_checkpoint(state)
         if stop:
-            raise interrupted(self.fabric, stop, state.store.path, state.where)
+            raise interrupted(self.fabric, stop, state.store, state.where)
 
     def _not_finite(self) -> str | None:
         """A sentence on the first value of the steps since the last check that is not finite."""

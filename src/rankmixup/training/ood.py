@@ -48,7 +48,7 @@ def predict_unknown(
             source.download(resolve_root(data_root))
         split, class_names = source.outside(data_root)
         fabric = Fabric(accelerator=hardware.accelerator, devices=1)
-        model = trained_network(stored, splits).to(fabric.device)
+        model = trained_network(stored).to(fabric.device)
         logits = Predictor(fabric, model, splits.view, hardware.workers).predict(split)
         texts = {"source": np.array(source.content_hash()), "of_classes": np.array(class_names, dtype=np.str_)}
         stored.write_predictions(file, logits=logits.numpy(), index=split.index.numpy(), **texts)

@@ -48,7 +48,7 @@ class Predictor:
         def mixes() -> Iterator[Tensor]:
             weights = lam[self.fabric.global_rank :: self.fabric.world_size].to(self.fabric.device)
             for x, other in zip(self._inputs(own), self._inputs(others), strict=True):
-                yield torch.lerp(other, x, weights[: len(x)].view(-1, 1, 1, 1))
+                yield torch.lerp(other, x, weights[: len(x)].view(-1, *[1] * (x.ndim - 1)))
                 weights = weights[len(x) :]
 
         return self._forward(mixes(), len(lam))

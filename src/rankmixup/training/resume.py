@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint import state_dict as dcp
 from torch.distributed.checkpoint.state_dict import StateDictOptions
 
-from rankmixup import methods, random
+from rankmixup import random
 from rankmixup.data import Dataset
 from rankmixup.errors import WorkFailed
 from rankmixup.runs import StoredRun
-from rankmixup.runs.run import build_network
+from rankmixup.training.check import prepare
 from rankmixup.training.checkpoint import Checkpoints
 from rankmixup.training.fabric import set_up
 from rankmixup.training.processes import gather, on_first_process
@@ -32,19 +32,12 @@ _READ, _WRITTEN = StateDictOptions(full_state_dict=True, cpu_offload=True), Stat
 class TrainingState:
     """Network, objective and optimiser of a run on the devices of `fabric`, and how far it has come."""
 
-    def __init__(self, fabric: Fabric, store: StoredRun, dataset: Dataset, *, compiled: bool):
+    def __init__(self, fabric: Fabric, store: StoredRun, dataset: Dataset, *, compiled: bool, model: nn.Module | None = None):
         self.fabric, self.store, self.run = fabric, store, store.run
-        self.model = build_network(self.run, dataset.num_classes, dataset.view)
-        self.run.method.check_model(self.model)
-        self.objective = methods.objective(
-            self.run.method,
-            dataset.num_classes,
-            seed=self.run.seed,
-            class_counts=dataset.class_counts,
-            dataset_size=len(dataset.train),
-            rank=fabric.global_rank,
-        ).to(fabric.device)
-        if not (isinstance(dataset.train.x, Tensor) and dataset.train.x.is_floating_point()):  # as batches made of bytes are
+        self.model, objective = prepare(self.run, dataset, rank=fabric.global_rank, model=model)
+        self.objective = objective.to(fabric.device)
+        if dataset.view.values == "bytes" and not (isinstance(dataset.train.x, Tensor) and dataset.train.x.is_floating_point()):
+            # As batches made of bytes are.
             self.model.to(memory_format=torch.channels_last)
         self.step, self.optimiser = set_up(fabric, self.model, self.objective, self.run.optimisation, compiled=compiled)
         self.checkpoints = Checkpoints(store.checkpoints, self.run.id)

@@ -6,12 +6,12 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from types import FrameType
 
 from lightning_fabric import Fabric
 
 from rankmixup.errors import Interrupted
+from rankmixup.runs import StoredRun
 from rankmixup.training.processes import on_first_process
 
 
@@ -43,10 +43,10 @@ class Signals:
                 signal.signal(number, handler)
 
 
-def interrupted(fabric: Fabric, number: int, path: Path, where: str) -> Interrupted:
+def interrupted(fabric: Fabric, number: int, store: StoredRun, where: str) -> Interrupted:
     """The error for a run that was saved after `where` because of signal `number`; under SLURM, its job is queued again."""
-    sentence = f"run {path} was stopped by {signal.Signals(number).name} and saved after {where}; "
-    sentence += f"continue it with 'rankmixup train --resume {path}'"
+    sentence = f"run {store.path} was stopped by {signal.Signals(number).name} and saved after {where}; "
+    sentence += f"continue it with {store.continued_by}"
     requeued = on_first_process(fabric, lambda: _requeue(number))
     return Interrupted(f"{sentence}; {requeued}" if requeued else sentence, 128 + number)
 

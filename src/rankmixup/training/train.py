@@ -1,27 +1,33 @@
 """Training a run from wherever it stands to its result."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lightning_fabric import Fabric
 from lightning_fabric.loggers.logger import Logger
 from lightning_fabric.utilities.rank_zero import rank_zero_only
+from torch import nn
 
 from rankmixup.data import Dataset
-from rankmixup.data.overlap import check_held_out, overlap_sentence, shared_images
-from rankmixup.data.splits import with_tuning_split
+from rankmixup.data.given import given_data
+from rankmixup.data.overlap import overlap_sentence, shared_images
 from rankmixup.errors import WorkFailed, require, shown
 from rankmixup.files import write_json
 from rankmixup.hardware import Accelerator, Hardware, Strategy
+from rankmixup.models import own_name
 from rankmixup.runs import Run, StoredRun
 from rankmixup.runs.store import describe_environment
+from rankmixup.training.check import tuned_dataset
 from rankmixup.training.checkpoint import CheckpointInterval
 from rankmixup.training.fabric import build_fabric
 from rankmixup.training.loggers import EpochLogger, check_loggers
 from rankmixup.training.loop import TrainingLoop
-from rankmixup.training.processes import keep_freed_memory, on_first_process, raise_from_one_process, settings_restored
+from rankmixup.training.own import check_takes, copied
+from rankmixup.training.processes import gather, keep_freed_memory, on_first_process, raise_from_one_process, settings_restored
 from rankmixup.training.progress import Watcher
 from rankmixup.training.result import write_result
 from rankmixup.training.resume import TrainingState, resume
@@ -43,6 +49,8 @@ class Workplace:
 def train(
     run: Run,
     *,
+    model: nn.Module | None = None,
+    data: Any = None,
     runs: str | Path = "runs",
     data_root: str | Path | None = None,
     download: bool = False,
@@ -63,6 +71,10 @@ def train(
 
     Args:
         run: What is trained.
+        model: A module of your own in the place of the run's network. It starts with the weights that it has, which are part of the
+            run's id, and is left as it is: a copy is trained, which `rankmixup.load(run, model=model)` returns.
+        data: Data of your own in the place of the run's, `(train, val, test)`: data sets whose samples are pairs of an input, a tensor or
+            an array of floats or bytes, and an integer label; or pairs `(x, y)` of arrays or tensors. A hash of them is part of the id.
         runs: Folder of runs; the directory of this one is `runs/<id>`.
         data_root: Folder of the data sets that live on disk.
         download: Whether a data set that is not there is downloaded.
@@ -71,7 +83,7 @@ def train(
         nodes: Machines.
         strategy: How the network is divided among devices.
         compile: Whether the network is compiled.
-        workers: Processes that decode image files for each device.
+        workers: Processes that decode image files for each device, or make the samples of `data`.
         checkpoint_every: Steps or minutes between two checkpoints, as in "200steps" or "5min"; the end of training is always saved.
         loggers: "tensorboard", "wandb", "mlflow", or loggers of lightning-fabric.
         watcher: Is told of steps, epochs and warnings.
@@ -81,13 +93,20 @@ def train(
     Returns:
         The finished run.
     """
+    require(isinstance(run, Run), f"run must be a rankmixup.Run, got {shown(run)}")
+    if model is not None:
+        run, model = dataclasses.replace(run, model=own_name(model)), copied(model)
+    if data is not None:
+        run = dataclasses.replace(run, data=given_data(data, run.data))
     hardware = Hardware(accelerator, devices, nodes, strategy, compile, workers)
     place = Workplace(Path(runs), None if data_root is None else Path(data_root), download, hardware, checkpoint_every, tuple(loggers))
-    return train_at(place, run, watcher, keep_memory=keep_memory)
+    return train_at(place, run, watcher, keep_memory=keep_memory, model=model)
 
 
-def train_at(place: Workplace, run: Run, watcher: Watcher | None = None, *, keep_memory: bool = True) -> StoredRun:
-    """`train` with its settings as one object."""
+def train_at(
+    place: Workplace, run: Run, watcher: Watcher | None = None, *, keep_memory: bool = True, model: nn.Module | None = None
+) -> StoredRun:
+    """`train` with its settings as one object; `model` is the module that `run` names, if it is a user's own, and is trained itself."""
     require(isinstance(run, Run), f"run must be a rankmixup.Run, got {shown(run)}")
     store = StoredRun.locate(place.runs, run)
     if store.finished:
@@ -99,11 +118,16 @@ def train_at(place: Workplace, run: Run, watcher: Watcher | None = None, *, keep
         with raise_from_one_process(fabric), contextlib.ExitStack() as until_done:
             if keep_memory and fabric.device.type == "cpu":
                 keep_freed_memory()
+            same = len(set(gather(fabric, run.id))) == 1
+            require(
+                same, "run must be the same in all processes: a module of your own must have the same weights, seed them before it is made"
+            )
             # The first process fetches and decodes what the others then find.
             with fabric.rank_zero_first():
-                dataset = with_tuning_split(run.data.load(place.data_root, download=place.download), run.tune_on)
-            check_held_out(dataset, run.data.protocol)
-            state, signals = TrainingState(fabric, store, dataset, compiled=hardware.compile), Signals()
+                dataset = tuned_dataset(run, run.data.load(place.data_root, download=place.download))
+            if model is not None:
+                check_takes(model, dataset)
+            state, signals = TrainingState(fabric, store, dataset, compiled=hardware.compile, model=model), Signals()
             first = EpochLogger(store, watcher or Watcher(), place.loggers) if fabric.is_global_zero else None
             loop = TrainingLoop(state, dataset, first or Watcher(), signals, interval, hardware.workers)
             # Only now, when everything that can be wrong with the request has been checked.

@@ -10,6 +10,7 @@ from rankmixup.runs import StoredRun
 from rankmixup.runs.records import Splits
 from rankmixup.runs.run import build_network
 from rankmixup.training.checkpoint import load_best
+from rankmixup.training.own import copied
 
 
 def splits_of(stored: StoredRun) -> Splits:
@@ -21,17 +22,21 @@ def splits_of(stored: StoredRun) -> Splits:
     return splits
 
 
-def trained_network(stored: StoredRun, splits: Splits, model: nn.Module | None = None) -> nn.Module:
+def trained_network(stored: StoredRun, model: nn.Module | None = None) -> nn.Module:
     """The network with the weights of the selected epoch, in evaluation mode and in the memory format that it was trained in.
 
-    A run that was trained with a module of the user's own needs that `model` again, which takes the weights.
+    Args:
+        stored: The run.
+        model: Of a run that was trained with a module of your own, such a module. It is left as it is: what is returned is a copy.
     """
-    model = model or build_network(stored.run, len(splits.class_names), splits.view)
+    splits = splits_of(stored)
+    network = build_network(stored.run, len(splits.class_names), splits.view) if model is None else copied(model)
+    weights = load_best(stored.checkpoints, stored.run.id)
     try:
-        model.load_state_dict(load_best(stored.checkpoints, stored.run.id))
+        network.load_state_dict(weights)
     except RuntimeError as error:
-        raise InvalidInput(f"model must be the network that run {stored.run.id} has trained ({reason(error)})") from error
-    return in_memory_format(model, splits.view).eval()
+        raise InvalidInput(f"model must have the weights of run {stored.path} ({reason(error)})") from error
+    return in_memory_format(network, splits.view).eval()
 
 
 def in_memory_format(model: nn.Module, view: View) -> nn.Module:

@@ -1,0 +1,45 @@
+"""A user's own module in the place of a network by name: it is named by a fingerprint."""
+
+import hashlib
+import re
+
+import torch
+from torch import Tensor, nn
+
+from rankmixup.errors import require, shown
+
+_NAME = re.compile("own:[0-9a-f]{12}")
+
+
+def is_own(name: str) -> bool:
+    """Whether `name` is that of a user's own module."""
+    return name.startswith("own:")
+
+
+def check_own_name(name: str) -> None:
+    """Raise `InvalidInput` unless `name` is one that `own_name` gives."""
+    require(
+        _NAME.fullmatch(name) is not None, f"the name of a module of your own must be own: and 12 hexadecimal digits, got {shown(name)}"
+    )
+
+
+def own_name(module: nn.Module) -> str:
+    """The name of a user's own module, `own:` and a hash of its representation and of its weights and buffers.
+
+    Two modules of one name start training at the same point; what their code does beyond that is not looked at.
+    """
+    require(isinstance(module, nn.Module), f"model must be a torch.nn.Module, got {shown(module)}")
+    wrapped = isinstance(module, nn.parallel.DistributedDataParallel | nn.DataParallel)
+    require(not wrapped, "model must not be wrapped in DistributedDataParallel or DataParallel: rm.train takes care of devices")
+    # Addresses differ from process to process.
+    digest = hashlib.sha256(re.sub(r" at 0x[0-9a-fA-F]+", "", repr(module)).encode())
+    trained = {name: parameter.requires_grad for name, parameter in module.named_parameters()}
+    require(any(trained.values()), "model must have parameters that are trained, got none")
+    for name, value in module.state_dict().items():
+        if not isinstance(value, Tensor):
+            continue
+        held = not (value.is_meta or nn.parameter.is_lazy(value))
+        require(held, f"model must have all its weights before it is trained, {name} has none yet")
+        digest.update(f"{name} {value.dtype} {list(value.shape)} {trained.get(name)}".encode())
+        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return f"own:{digest.hexdigest()[:12]}"

@@ -1,0 +1,239 @@
+"""A module and data of the user's own in the place of those by name: resumed exactly, evaluated without the class."""
+
+import dataclasses
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import rankmixup as rm
+from rankmixup import random
+from rankmixup.cli.main import main
+from rankmixup.errors import Interrupted, InvalidInput
+from rankmixup.mixers import CutMix
+from rankmixup.runs import StoredRun
+from rankmixup.testing import two_processes
+from rankmixup.training.trained import trained_network
+from tests.oracles import unchecked
+from tests.training.runs import EPOCHS, At, crash, logits, same, short
+
+
+def network(seed=0, inputs=4) -> nn.Module:
+    """With dropout and BatchNorm, so that torch's generator and buffers count too."""
+    with random.global_seed(seed, "test"):
+        return nn.Sequential(nn.Linear(inputs, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 3))
+
+
+def rows(count, seed):
+    """Three classes that are far apart."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(count) % 3
+    return (np.eye(3, 4)[y] * 2.5 + rng.normal(size=(count, 4))).astype(np.float32), y
+
+
+class Augmented(torch.utils.data.Dataset):
+    """Rows with noise that torch's generator draws."""
+
+    def __init__(self, count, seed):
+        self.x, self.y = rows(count, seed)
+
+    def __len__(self):
+        return len(self.y)
+
+    def __getitem__(self, place):
+        return torch.from_numpy(self.x[place]) + torch.randn(4), int(self.y[place])
+
+
+def arrays():
+    return rows(60, 0), rows(30, 1), rows(90, 2)
+
+
+def augmented():
+    return Augmented(60, 0), Augmented(30, 1), Augmented(90, 2)
+
+
+def weights(module):
+    return {name: value.clone() for name, value in module.state_dict().items()}
+
+
+@pytest.mark.parametrize("data", [arrays, augmented])
+def test_a_run_that_crashed_again_and_again_ends_as_if_it_had_not(data, tmp_path):
+    run, module = short("rankmixup-mndcg"), network()
+    before = weights(module)
+    whole = rm.train(run, model=module, data=data(), runs=tmp_path / "whole")
+    for epoch, step in ((0, 2), (1, None), (1, 1), (2, 3), (EPOCHS, None)):
+        crashing = At(crash, epoch=epoch, step=step)
+        with pytest.raises(KeyboardInterrupt):
+            rm.train(run, model=module, data=data(), runs=tmp_path / "crashed", watcher=crashing, checkpoint_every="2steps")
+    assert same(whole, rm.train(run, model=module, data=data(), runs=tmp_path / "crashed"))
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())  # the given module is left as it is
+    assert whole.result().metrics["test"]["accuracy"] > 0.6
+
+
+def test_worker_processes_change_nothing(tmp_path):
+    one = rm.train(short(), model=network(), data=augmented(), runs=tmp_path / "one")
+    assert same(one, rm.train(short(), model=network(), data=augmented(), runs=tmp_path / "two", workers=2))
+
+
+def test_lazily_made_and_in_memory_train_the_same(tmp_path):
+    class Plain(Augmented):
+        def __getitem__(self, place):
+            return self.x[place], self.y[place]
+
+    lazy = rm.train(short(), model=network(), data=(Plain(60, 0), Plain(30, 1), Plain(90, 2)), runs=tmp_path)
+    eager = rm.train(short(), model=network(), data=arrays(), runs=tmp_path)
+    assert lazy.run.id != eager.run.id
+    assert same(lazy, eager)
+
+
+def test_what_the_run_is(tmp_path):
+    run = short()
+    stored = rm.train(run, model=network(), data=arrays(), runs=tmp_path)
+    assert stored.run == dataclasses.replace(run, model=stored.run.model, data=stored.run.data)
+    assert stored.run.model.startswith("own:")
+    assert (stored.run.data.name, stored.run.data.sizes, stored.run.data.num_classes) == ("own", (60, 30, 90), 3)
+    assert rm.train(run, model=network(), data=arrays(), runs=tmp_path).path == stored.path
+    assert len(list(tmp_path.iterdir())) == 1
+    for changes in ({"model": network(1)}, {"data": (rows(60, 9), *arrays()[1:])}):
+        assert rm.train(run, runs=tmp_path, **{"model": network(), "data": arrays(), **changes}).path != stored.path
+
+
+def test_the_trained_weights_are_those_that_the_scores_are_of(tmp_path):
+    stored = rm.train(short(), model=network(), data=arrays(), runs=tmp_path)
+    trained = trained_network(stored, network(5)).eval()
+    with torch.no_grad():
+        np.testing.assert_allclose(trained(torch.from_numpy(arrays()[2][0])).numpy(), logits(stored), atol=1e-5)
+    with pytest.raises(InvalidInput, match=r"model 'own:[0-9a-f]{12}' must be given as a module"):
+        trained_network(stored)
+    with pytest.raises(InvalidInput, match=r"model must have the weights of run .* \(Error\(s\) in loading state_dict"):
+        trained_network(stored, nn.Linear(2, 3))
+
+
+def test_evaluating_needs_no_class_and_resuming_says_what_it_needs(tmp_path, capsys):
+    stored = rm.train(short(), model=network(), data=arrays(), runs=tmp_path)
+    other = rm.train(short(seed=1), model=network(), data=arrays(), runs=tmp_path)
+    opened = StoredRun.open(stored.path)
+    assert opened.scores("test").logits.shape == (90, 3)
+    assert opened.splits().class_names == ("0", "1", "2")
+    for command in (
+        ["evaluate", stored.path],
+        ["report", stored.path, "-o", tmp_path / "report.html"],
+        ["compare", stored.path, other.path],
+    ):
+        assert main([*map(str, command)]) == 0
+    assert main(["train", "--resume", str(stored.path), "--json"]) == 0  # finished: there is nothing to train
+    (stored.path / "result.json").unlink()
+    capsys.readouterr()
+    assert main(["train", "--resume", str(stored.path)]) == 2
+    assert "data 'own' must be given again, to rm.train(run, data=(train, val, test)), with model= too" in capsys.readouterr().err
+    with pytest.raises(InvalidInput, match=r"continue it with rm.train\(run, model=..., data=...\)$"):
+        StoredRun.open(stored.path).result()
+
+
+def test_a_module_alone_on_data_by_name(tmp_path, capsys):
+    module = nn.Sequential(nn.Flatten(), network(inputs=64), nn.Linear(3, 10))
+    stopped = At(lambda: os.kill(os.getpid(), signal.SIGTERM), epoch=1, step=2)
+    with pytest.raises(Interrupted, match=r"continue it with rm.train\(run, model=...\)$"):
+        rm.train(short(), model=module, runs=tmp_path, watcher=stopped)
+    (path,) = tmp_path.iterdir()
+    assert main(["train", "--resume", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert (
+        "must be given as a module, since it is one of your own: call rm.train with the module again, rm.train(run, model=module)" in error
+    )
+    finished = rm.train(short(), model=module, runs=tmp_path)
+    assert finished.path == path
+    assert same(finished, rm.train(short(), model=module, runs=tmp_path / "again"))
+
+
+def test_a_network_by_name_on_data_of_the_users_own(tmp_path):
+    stored = rm.train(short(), data=arrays(), runs=tmp_path)
+    assert stored.run.model == "mlp"
+    assert stored.result().metrics["test"]["accuracy"] > 0.75
+    images = tuple((np.zeros((12, 2, 3, 4), np.float32), np.arange(12) % 2) for _ in range(3))
+    with pytest.raises(InvalidInput, match=r"model must be a module of your own, .* for inputs of shape \[2, 3, 4\], .* got 'mlp'"):
+        rm.train(short(), data=images, runs=tmp_path)
+
+
+def test_frozen_weights_stay(tmp_path):
+    module = network()
+    module[0].requires_grad_(False)
+    with pytest.raises(KeyboardInterrupt):
+        rm.train(short(), model=module, data=arrays(), runs=tmp_path, watcher=At(crash, epoch=1, step=3), checkpoint_every="1steps")
+    stored = rm.train(short(), model=module, data=arrays(), runs=tmp_path)
+    assert same(stored, rm.train(short(), model=module, data=arrays(), runs=tmp_path / "whole"))
+    trained = trained_network(stored, module)
+    assert torch.equal(trained[0].weight, module[0].weight)
+    assert not torch.equal(trained[4].weight, module[4].weight)
+
+
+class Uncopied(nn.Linear):
+    def __deepcopy__(self, memo):
+        raise TypeError("not this one")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("mlp", r"model must be a torch.nn.Module, got 'mlp'"),
+        (nn.Linear(5, 3), r"model must take inputs of shape \[2, 4\] and return 3 logits for each \(RuntimeError: .*shapes"),
+        (nn.Linear(4, 2), r"model must take inputs of shape \[2, 4\] and return 3 logits for each \(InvalidInput: "),
+        (Uncopied(4, 3), r"model must be a module that copy.deepcopy can copy \(TypeError: not this one\)"),
+    ],
+)
+def test_a_module_that_does_not_fit_is_refused_before_anything_is_written(model, message, tmp_path):
+    with unchecked(), pytest.raises(InvalidInput, match=message):
+        rm.train(short(), model=model, data=arrays(), runs=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rectangles_of_rows_are_refused_before_anything_is_written(tmp_path):
+    run = dataclasses.replace(short("mixup"), method=rm.Run("mixup").method.with_fields({"mixer": CutMix()}))
+    with pytest.raises(InvalidInput, match=r"mixer 'cutmix' must be given images of more than one pixel, got inputs of shape \[4\]"):
+        rm.train(run, model=network(), data=arrays(), runs=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_trains_with_the_defaults(tmp_path, capsys):
+    x, y = rows(300, 0)
+    np.savez(tmp_path / "table.npz", x=x * [1, 1000, 1e-3, 1] + 50, y=np.array(["ant", "bee", "cow"])[y])
+    arguments = ["--data", f"npz:{tmp_path / 'table.npz'}", "--epochs", "5", "--runs", str(tmp_path / "runs"), "--json"]
+    assert main(["train", "rankmixup-mndcg", *arguments]) == 0
+    result = json.loads(capsys.readouterr().out)
+    stored = StoredRun.open(tmp_path / "runs" / result["id"])
+    assert stored.run.model == "mlp"
+    assert result["metrics"]["test"]["accuracy"] > 0.75
+    view = stored.splits().view
+    assert (view.values, view.input_shape, view.in_channels) == ("floats", (4,), 4)
+    np.testing.assert_allclose(view.mean[1], 50 + 1000 * 2.5 / 3, rtol=0.2)
+    module = rm.train(rm.Run("ce", data=stored.run.data, optimisation=short().optimisation), model=network(), runs=tmp_path / "runs")
+    assert module.result().metrics["test"]["accuracy"] > 0.75  # rows, not images of one pixel
+
+
+def train_one_of_two(rank: int, seed: int, folder: str) -> str:
+    os.environ |= {"TORCHELASTIC_RUN_ID": "test", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "RANK": str(rank), "LOCAL_RANK": str(rank)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    optimisation = rm.Optimisation(epochs=2, batch_size=16)
+    try:
+        stored = rm.train(rm.Run("ce", optimisation=optimisation), model=network(seed * rank), data=augmented(), runs=folder)
+    except (InvalidInput, SystemExit) as error:
+        return str(error)
+    return stored.run.id
+
+
+@pytest.mark.dist
+def test_two_processes_train_one_module(tmp_path):
+    first, second = two_processes(train_one_of_two, 0, str(tmp_path))
+    assert first == second
+    assert StoredRun.open(tmp_path / first).result().metrics["test"]["accuracy"] > 0.5
+
+
+@pytest.mark.dist
+def test_processes_with_different_modules_are_refused(tmp_path):
+    first, _ = two_processes(train_one_of_two, 1, str(tmp_path))
+    assert "run must be the same in all processes" in first
+    assert list(tmp_path.iterdir()) == []

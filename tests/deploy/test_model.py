@@ -65,7 +65,7 @@ def test_what_cannot_be_predicted_is_refused(model, tmp_path):
         "must be one that can be decoded": tmp_path / "text.png",
         "got an empty list": [],
         "x must be a path": 3,
-        "bytes or floats, got torch.int64": torch.zeros(2, 3, SIZE, SIZE, dtype=torch.long),
+        "or floats, got torch.int64": torch.zeros(2, 3, SIZE, SIZE, dtype=torch.long),
         "1 or 3 channels": torch.zeros(2, 5, SIZE, SIZE, dtype=torch.uint8),
         "a folder must be given alone": [tmp_path],
         "images of floats must have the shape that the network takes": torch.zeros(1, 3, 5, 5) - 1,
@@ -123,5 +123,5 @@ def test_load_says_what_is_wrong(stored, tmp_path):
             rm.load(path)
     with pytest.raises(InvalidInput, match="unknown calibrator 'temprature'; did you mean 'temperature'"):
         rm.load(stored, calibrate_with="temprature")
-    with pytest.raises(InvalidInput, match="model must be the network that run"):
+    with pytest.raises(InvalidInput, match="model must have the weights of run"):
         rm.load(stored, model=torch.nn.Linear(2, 3))

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 import rankmixup
 
@@ -85,6 +86,17 @@ def test_the_example_of_the_method_trains_and_tunes():
     exec(example, names)
     assert names["step"].steps == 3
     assert list(names["step"].dials) == ["margin"]
+
+
+def test_the_example_of_own_data_trains(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "own-data.md").read_text(), flags=re.DOTALL)
+    names: dict[str, object] = {}
+    with torch.random.fork_rng():
+        exec(example, names)
+    assert names["stored"].result().metrics["test"]["accuracy"] > 0.7
+    weights = [module[0].weight for module in (names["network"], names["trained"])]
+    assert not torch.equal(*weights)
 
 
 def test_the_reference_has_every_public_name():

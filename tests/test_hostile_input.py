@@ -9,6 +9,8 @@ import torch
 import rankmixup as rm
 from rankmixup import evaluation, random
 from rankmixup import functional as F
+from rankmixup.data import Digits
+from rankmixup.data.given import given_data
 from rankmixup.errors import InvalidInput
 from rankmixup.methods import Method
 from rankmixup.mixers import Mixed, Mixer
@@ -51,6 +53,10 @@ def options(function):
 
 def fit_and_transform(logits, target, others, **named):
     return TemperatureScaling(**named).fit(logits, target).transform(others)
+
+
+def given_arrays(x, y):
+    return given_data([(x, y)] * 3, Digits())
 
 
 def calls():
@@ -96,6 +102,8 @@ def calls():
     more = [
         (rm.objective, ("ce", 3), {"seed": 0, "class_counts": None, "dataset_size": None, "rank": 0}),
         (rm.build_model, ("resnet8",), {"num_classes": 3, "image_size": 8, "in_channels": 1}),
+        (given_arrays, (LOGITS, Y), {}),
+        (given_data, ([(LOGITS, Y)] * 3, Digits()), {}),
         (rm.evaluate, (LOGITS, Y), {"calibrate_on": None, "ood": None, "seed": 0, "from_logits": True, "replicates": 10}),
         (fit_and_transform, (LOGITS, Y, LOGITS), {"objective": "nll", "num_bins": 15}),
         (evaluation.all_metrics, (LOGITS, Y), options(evaluation.all_metrics)),

@@ -7,7 +7,7 @@ from scipy.stats import chisquare
 from torchvision.transforms import v2
 
 from rankmixup import random
-from rankmixup.data import View
+from rankmixup.data import DataSource, View, evaluation_batches, training_batches
 from rankmixup.data.transforms import Augmentation, normalise
 
 CIFAR = View(32, (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010), "crop", padding=4, flip=True)
@@ -104,3 +104,22 @@ def test_images_that_are_not_square_are_cropped_and_flipped_too(rng):
 def test_without_flips_there_are_none(rng):
     view = View(5, (0.0,), (1.0,), "crop", padding=1)
     assert not draws(view, 100, rng)[:, 2].any()
+
+
+def test_floats_are_standardised_by_hand_or_left_alone(rng):
+    x = torch.tensor([[[[1.0, 3.0]], [[10.0, -10.0]]]])
+    view = View(2, (1.0, 10.0), (2.0, 5.0), values="floats")
+    assert normalise(x, view).tolist() == [[[[0.0, 1.0]], [[0.0, -4.0]]]]
+    assert normalise(x[..., 0].double().flatten(1), view).tolist() == [[0.0, 0.0]]
+    assert normalise(x.double(), view).dtype == normalise(x.half(), view).dtype == torch.float32
+    for plain in (View(2, (0.0, 0.0), (1.0, 1.0), values="floats"), View(2, (1.0, 10.0), (2.0, 5.0))):
+        assert normalise(x, plain) is x
+
+
+@pytest.mark.parametrize("name", ["digits", "synthetic"])
+def test_the_data_sets_of_floats_enter_a_network_bit_for_bit(name):
+    data = DataSource.registry[name]().load()
+    assert (data.view.values, data.view.plain) == ("floats", True)
+    for batch in training_batches(data, 100, seed=0, epoch=0):
+        assert torch.equal(batch.x, data.train.x[batch.index])
+    assert torch.equal(torch.cat(list(evaluation_batches(data.test, data.view))), data.test.x)

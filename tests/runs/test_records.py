@@ -1,10 +1,13 @@
 import copy
+import dataclasses
+import json
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rankmixup.data import View
 from rankmixup.errors import InvalidInput
 from rankmixup.runs import Run
 from rankmixup.runs.records import Environment, EpochRecord, MixedPredictions, RunResult, Selected, Splits
@@ -99,3 +102,18 @@ def test_mixed_predictions(logits, lam, message):
     with pytest.raises(InvalidInput, match=message):
         MixedPredictions.from_arrays({"logits": logits, "lam": lam}, "it")
     assert len(MixedPredictions.from_arrays({"logits": np.zeros((0, 3)), "lam": np.zeros(0)}, "it").lam) == 0
+
+
+def test_the_view_of_floats_comes_back_and_older_files_have_none():
+    view = View(1, (0.5, 7.25), (1.5, 0.1), values="floats", shape=(2,))
+    described = json.loads(json.dumps(split_manifest(view=dataclasses.asdict(view))))
+    assert Splits.from_dict(described, "it").view == view
+    older = Splits.from_dict(split_manifest(), "it").view
+    assert (older.values, older.input_shape) == ("bytes", (1, 8, 8))
+    for changes, message in (
+        ({"values": "words"}, "it: view: values must be bytes or floats, got 'words'"),
+        ({"shape": [3]}, "it: view: shape must begin with the number of channels"),
+        ({"shape": [2, 0]}, "it: view: shape must begin with the number of channels"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            Splits.from_dict(split_manifest(view={**described["view"], **changes}), "it")

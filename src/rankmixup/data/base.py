@@ -58,10 +58,7 @@ Images = Tensor | ImageFiles | Samples
 
 @dataclass(frozen=True)
 class View:
-    """How images become a network's input, and what is added in training.
-
-    The input is (bytes / 255 - mean) / std, or (floats - mean) / std where `values` are floats.
-    """
+    """How images become a network's input, (bytes / 255 - mean) / std or (floats - mean) / std, and what is added in training."""
 
     image_size: int
     """Height and width of the input."""
@@ -117,8 +114,8 @@ class Split:
     def to(self, device: torch.device) -> "Split":
         """The same samples, with images that are in memory on `device`."""
         # Not in float64, which some devices do not have: a batch is moved when it has been normalised.
-        moves = isinstance(self.x, Tensor) and self.x.dtype != torch.float64
-        return dataclasses.replace(self, x=self.x.to(device)) if moves and isinstance(self.x, Tensor) else self
+        stays = not isinstance(self.x, Tensor) or self.x.dtype == torch.float64
+        return self if stays else dataclasses.replace(self, x=self.x.to(device))  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True)
@@ -201,13 +198,10 @@ class DataSource(Configured):
         Returns:
             The splits, long-tailed where `imbalance` is above 1.
         """
-        from rankmixup.data.splits import long_tailed
-
         root = resolve_root(root)
         if download:
             self.download(root)
-        dataset = self.read(root)
-        return dataset if self.imbalance == 1 else long_tailed(dataset, self.imbalance, self.protocol)
+        return self._cut(self.read(root))
 
     def download(self, root: Path) -> None:
         """Fetch the files that are missing below `root`."""
@@ -223,14 +217,17 @@ class DataSource(Configured):
 
     def outline(self, root: Path | None = None) -> Dataset | None:
         """What `load` would give, but with images that have a shape and no content; None where that takes long or the data are missing."""
-        from rankmixup.data.splits import long_tailed
-
         dataset = self.read_outline(resolve_root(root))
-        return dataset if dataset is None or self.imbalance == 1 else long_tailed(dataset, self.imbalance, self.protocol)
+        return None if dataset is None else self._cut(dataset)
 
     def read_outline(self, root: Path) -> Dataset | None:
         """What `read` would give, with images on torch's meta device; None where that takes long or the data are missing."""
         return None
+
+    def _cut(self, dataset: Dataset) -> Dataset:
+        from rankmixup.data.splits import long_tailed
+
+        return dataset if self.imbalance == 1 else long_tailed(dataset, self.imbalance, self.protocol)
 
     def outside(self, root: Path | None = None) -> tuple[Split, tuple[str, ...]]:
         """Samples that test whether a network of another data set detects out-of-distribution input, and their class names."""

@@ -53,6 +53,7 @@ class GivenData(DataSource):
 
 def given_data(data: Any, like: DataSource) -> GivenData:
     """The data set of `data`, three data sets or pairs of arrays, with the imbalance, sampling and protocol of `like`."""
+    require(isinstance(like, DataSource), f"like must be a data set, got {shown(like)}")
     rule = "data must be three data sets or pairs (x, y) of arrays, for training, validation and testing"
     require(isinstance(data, tuple | list) and len(data) == 3, f"{rule}, got {shown(data)}")
     parts = [_part(name, given) for name, given in zip(_SPLITS, data, strict=True)]
@@ -97,8 +98,7 @@ def _part(name: str, given: Any) -> tuple[Tensor | Samples, NDArray[Any], tuple[
         x = network_input(f"x of {name!r}", given[0]).contiguous()
         require(x.ndim >= 2 and x.numel() > 0, f"x of {name!r} must hold samples of at least one dimension, got shape {list(x.shape)}")
         require_finite(f"x of {name!r}", x.numpy())
-        y = given[1].detach().cpu().numpy() if isinstance(given[1], Tensor) else np.asarray(given[1])
-        return x, check_labels(f"y of {name!r}", y, len(x)), tuple(x.shape[1:]), _hash([x])
+        return x, check_labels(f"y of {name!r}", given[1], len(x)), tuple(x.shape[1:]), _hash([x])
     sized = hasattr(given, "__len__") and hasattr(given, "__getitem__") and not isinstance(given, torch.utils.data.IterableDataset | dict)
     require(sized and not isinstance(given, str | bytes), f"{name!r} must be a data set with __len__ and __getitem__, got {shown(given)}")
     require(len(given) > 0, f"{name!r} must hold at least one sample, got none")

@@ -10,10 +10,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankmixup.errors import InvalidInput, listed, one_line, require, shown
+from rankmixup.ops import as_tensor
 
 
-def check_labels(name: str, y: NDArray[Any], size: int) -> NDArray[Any]:
+def check_labels(name: str, y: Any, size: int) -> NDArray[Any]:
     """The labels of `size` samples, as integers of 64 bits or as text; `name` is what errors call them."""
+    if isinstance(y, Tensor):
+        y = as_tensor(name, y)
+        require(not y.is_floating_point(), f"{name} must hold an integer or text for each of {size} samples, got {y.dtype}")
+    require(not np.ma.isMaskedArray(y), f"{name} must not be a masked array, fill or leave out what is masked")
+    try:
+        y = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise InvalidInput(f"{name} must be an array of labels, got {shown(y)}") from error
     found = f"{y.dtype} of shape {list(y.shape)}"
     require(y.shape == (size,) and y.dtype.kind in "iubUS", f"{name} must hold an integer or text for each of {size} samples, got {found}")
     if y.dtype.kind in "iu":

@@ -19,6 +19,7 @@ from rankmixup.runs import Run, StoredRun
 from rankmixup.runs.store import describe_environment
 from rankmixup.training.checkpoint import CheckpointInterval
 from rankmixup.training.fabric import build_fabric
+from rankmixup.training.initial import prepare_input
 from rankmixup.training.loggers import EpochLogger, check_loggers
 from rankmixup.training.loop import TrainingLoop
 from rankmixup.training.processes import keep_freed_memory, on_first_process, raise_from_one_process, settings_restored
@@ -103,6 +104,7 @@ def train_at(place: Workplace, run: Run, watcher: Watcher | None = None, *, keep
             with fabric.rank_zero_first():
                 dataset = with_tuning_split(run.data.load(place.data_root, download=place.download), run.tune_on)
             check_held_out(dataset, run.data.protocol)
+            dataset = prepare_input(dataset, store)
             state, signals = TrainingState(fabric, store, dataset, compiled=hardware.compile), Signals()
             first = EpochLogger(store, watcher or Watcher(), place.loggers) if fabric.is_global_zero else None
             loop = TrainingLoop(state, dataset, first or Watcher(), signals, interval, hardware.workers)
@@ -117,6 +119,8 @@ def train_at(place: Workplace, run: Run, watcher: Watcher | None = None, *, keep
                 if first is not None:
                     for warning in warnings:
                         first.warn(warning)
+                    if state.start:
+                        first.note(state.start)
                     store.trim_log(state.epoch)
                 loop.train_epochs()
                 write_result(state, dataset, loop.predictor)

@@ -6,7 +6,8 @@ from torch import nn
 
 from rankmixup import build_model, random
 from rankmixup.errors import InvalidInput, WorkFailed
-from rankmixup.models import find_pretrained, load_weights, pretrained_weights
+from rankmixup.models.libraries import find_pretrained, pretrained_weights
+from rankmixup.models.weights import load_weights
 
 SMALL = {"torchvision": "torchvision/shufflenet_v2_x0_5", "timm": "timm/test_resnet"}
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from rankmixup import build_model, random
 from rankmixup.errors import InvalidInput
-from rankmixup.models import freeze_body, head_names, load_weights, read_weights, train_head
+from rankmixup.models.weights import freeze_body, head_names, load_weights, read_weights, train_head
 
 
 def resnet8(num_classes=10, seed=0) -> nn.Module:

@@ -12,7 +12,7 @@ from PIL import Image
 import rankmixup as rm
 from rankmixup.cli.main import main
 from rankmixup.data import Digits
-from rankmixup.errors import InvalidInput
+from rankmixup.errors import InvalidInput, WorkFailed
 from rankmixup.runs import StoredRun
 from rankmixup.runs.run import build_network
 from rankmixup.training import Watcher
@@ -124,6 +124,20 @@ def test_weights_that_do_not_fit_or_have_changed_create_nothing(trained, tmp_pat
         rm.train(run, runs=tmp_path / "runs")
     torch.save(weights(trained), path)
     with pytest.raises(InvalidInput, match="must be unchanged since the run was made"):
+        rm.train(run, runs=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_another_run_that_has_changed_since_is_refused(trained, tmp_path):
+    other = shutil.copytree(trained.path, tmp_path / trained.run.id)
+    run = following(trained, init_from=other)
+    for path in (other / "checkpoints").glob("best-*"):
+        path.unlink()
+    with pytest.raises(WorkFailed, match="has no checkpoint of the best epoch with the digest"):
+        rm.train(run, runs=tmp_path / "runs")
+    shutil.rmtree(other)
+    shutil.copytree(rm.train(following(trained, seed=1), runs=tmp_path / "others").path, other)
+    with pytest.raises(InvalidInput, match=f"must be run {trained.run.id}, which the run starts from, it is run"):
         rm.train(run, runs=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 

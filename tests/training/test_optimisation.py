@@ -6,7 +6,7 @@ import torch
 
 from rankmixup import Run, build_model, train
 from rankmixup.data import Digits
-from rankmixup.models import freeze_body
+from rankmixup.models.weights import freeze_body
 from rankmixup.runs import Optimisation
 from rankmixup.training.optimisation import build_optimiser, learning_rate, parameter_layers
 

@@ -119,7 +119,7 @@ def _resumed(argv: list[str]) -> tuple["Run", Options]:
 def requested_run(argv: list[str]) -> tuple["Run", Options]:
     """The run that METHOD and its flags describe, and the flags that are no part of it."""
     from rankmixup.data import parse_source
-    from rankmixup.runs import optimisation_recipe, recipe_for
+    from rankmixup.runs.recipes import optimisation_recipe, recipe_for
 
     key, *rest = argv
     require(not key.startswith("-"), f"METHOD must come first, as in 'rankmixup train rankmixup-mndcg {key} ...', got {key!r}")

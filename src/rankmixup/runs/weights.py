@@ -8,7 +8,8 @@ from typing import Literal
 from rankmixup.config import Configured
 from rankmixup.errors import require, shown
 from rankmixup.files import file_hash
-from rankmixup.models import check_weights_file, find_pretrained
+from rankmixup.models.libraries import find_pretrained
+from rankmixup.models.weights import check_weights_file
 
 
 @dataclass(frozen=True)

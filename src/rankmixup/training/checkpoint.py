@@ -126,14 +126,16 @@ class Checkpoints:
         return name
 
 
-def load_best(folder: Path, run: str) -> dict[str, Any]:
-    """The weights of the selected epoch of the finished run with the id `run`, by name."""
+def load_best(folder: Path, run: str, digest: str = "") -> dict[str, Any]:
+    """The weights of the selected epoch of the finished run with the id `run`, by name; with `digest`, those of the file with this one."""
     for path in checkpoint_files(folder, "best"):
+        if digest and not path.stem.endswith(f"-{digest}"):
+            continue
         weights = load_checkpoint(path, run).get("model")
         if not isinstance(weights, dict):
             raise WorkFailed(f"checkpoint {path} is not one of ours: it holds no weights")
         return weights
-    raise WorkFailed(f"{folder} has no checkpoint of the best epoch")
+    raise WorkFailed(f"{folder} has no checkpoint of the best epoch{digest and f' with the digest {digest}'}")
 
 
 def load_checkpoint(path: Path, run: str) -> dict[str, Any]:

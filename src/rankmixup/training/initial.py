@@ -9,9 +9,10 @@ from rankmixup.data import Dataset, Split, View
 from rankmixup.data.base import ImageFiles
 from rankmixup.errors import InvalidInput, require
 from rankmixup.files import file_hash
-from rankmixup.models import find_pretrained, load_weights, pretrained_weights, read_weights
+from rankmixup.models.libraries import find_pretrained, pretrained_weights
+from rankmixup.models.weights import load_weights, read_weights
 from rankmixup.runs import Run, StoredRun, Weights
-from rankmixup.training.checkpoint import load_checkpoint
+from rankmixup.training.checkpoint import load_best
 
 
 def initialise(model: nn.Module, run: Run, view: View) -> str:
@@ -23,10 +24,7 @@ def initialise(model: nn.Module, run: Run, view: View) -> str:
         return load_weights(model, held, f"{weights.tag} of {run.model}" if weights.tag else run.model)
     if weights.source == "run":
         stored = _other_run(weights)
-        name = next((path for path in stored.checkpoints.glob(f"best-*-{weights.fingerprint}.pt")), None)
-        if name is None:
-            raise InvalidInput(f"run {stored.path} must have the checkpoint {weights.fingerprint} that the run starts with, it has not")
-        return load_weights(model, load_checkpoint(name, weights.tag)["model"], f"run {stored.path}")
+        return load_weights(model, load_best(stored.checkpoints, weights.tag, weights.fingerprint), f"run {stored.path}")
     path = Path(weights.path)
     held = read_weights(path)
     made_for, found = weights.fingerprint[:12], file_hash(path)[:12]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from rankmixup.errors import WorkFailed
 from rankmixup.mixers import stage_names
-from rankmixup.models import head_names, in_head
+from rankmixup.models.weights import head_names, in_head
 from rankmixup.runs import Optimisation
 from rankmixup.types import Batch
 
@@ -50,10 +50,10 @@ def parameter_layers(model: nn.Module) -> dict[str, int]:
     """
     opened, stages, heads = {""}, stage_names(model), head_names(model)
     for name, module in model.named_modules():
-        if name and name.rpartition(".")[0] in opened and name not in heads:
-            is_sequence = type(module) in (nn.Sequential, nn.ModuleList)
-            if is_sequence or any(stage.startswith(f"{name}.") for stage in stages):
-                opened.add(name)
+        # Not by exact types: sharding makes classes of its own of all.
+        holds_blocks = isinstance(module, (nn.Sequential, nn.ModuleList)) or any(stage.startswith(f"{name}.") for stage in stages)
+        if name and name.rpartition(".")[0] in opened and name not in heads and holds_blocks:
+            opened.add(name)
     blocks: dict[str, list[str]] = {}
     for name, _ in model.named_parameters():
         parts = name.split(".")

@@ -16,7 +16,7 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions
 from rankmixup import methods, random
 from rankmixup.data import Dataset
 from rankmixup.errors import WorkFailed
-from rankmixup.models import freeze_body, train_head
+from rankmixup.models.weights import freeze_body, train_head
 from rankmixup.runs import StoredRun
 from rankmixup.runs.run import build_network
 from rankmixup.training.checkpoint import Checkpoints

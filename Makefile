@@ -13,7 +13,8 @@ test: .venv/dev
 	$(BIN)/python -m pytest -q -n auto
 
 test-all: .venv/dev
-	$(BIN)/python -m pytest -q -m "slow or dist or data or browser"
+	$(BIN)/python -m pytest -q -n auto --dist loadfile -m "(slow or data) and not dist and not browser"
+	$(BIN)/python -m pytest -q -m "dist or browser"
 
 check: .venv/dev
 	$(BIN)/ruff format --check .

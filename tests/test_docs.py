@@ -3,12 +3,16 @@
 import importlib
 import pkgutil
 import re
+import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 import rankmixup
+from rankmixup.cli.train_command import Options, requested_run
+from rankmixup.runs import Optimisation
 
 ROOT = Path(__file__).parent.parent
 
@@ -97,6 +101,26 @@ def test_the_example_of_own_data_trains(tmp_path, monkeypatch):
     assert names["stored"].result().metrics["test"]["accuracy"] > 0.7
     weights = [module[0].weight for module in (names["network"], names["trained"])]
     assert not torch.equal(*weights)
+
+
+def test_the_example_of_fine_tuning_trains_from_a_run_and_its_commands_are_understood(tmp_path, monkeypatch):
+    text = (ROOT / "docs" / "finetune.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    monkeypatch.setattr("tempfile.mkdtemp", lambda: str(tmp_path))
+    names: dict[str, object] = {}
+    exec(example, names)
+    start, tuned = names["start"], names["tuned"]
+    assert (tuned.run.weights.tag, tuned.run.freeze) == (start.run.id, True)
+    commands, _ = re.findall(r"```bash\n(.*?)```", text, flags=re.DOTALL)
+    flags = re.findall(r"--[a-z][a-z-]+", text)
+    monkeypatch.setattr("rankmixup.runs.Run", lambda method, data, **given: SimpleNamespace(data=data, **given))
+    for line in commands.strip().splitlines():
+        asked, options = requested_run(shlex.split(line.replace("folder:photos", "digits"))[2:])
+        assert asked.optimisation.layer_decay == 0.75
+        assert asked.pretrained or asked.weights or asked.init_from
+        assert options.recipe == "finetune"
+    fields = {f"--{name.replace('_', '-')}" for part in (Options, Optimisation) for name in part.__dataclass_fields__}
+    assert set(flags) <= fields | {"--data", "--resume"}
 
 
 def test_the_reference_has_every_public_name():

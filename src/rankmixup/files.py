@@ -191,6 +191,42 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, content: boo
         return array
 
 
+def read_pt(path: Path) -> Any:
+    """Tensors and plain values that torch.save wrote; other objects are refused, not loaded, and so is what `require_fits` refuses."""
+    import torch  # here, since most commands need none of it
+
+    verified = _verified_pt(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns about how files were saved
+        try:
+            return torch.load(verified, map_location="cpu", weights_only=True)
+        except Exception as error:
+            if "weights_only" in str(error) or "Unsupported" in str(error):
+                raise InvalidInput(f"{path} must be a whole pt file of plain tensors; other objects are never loaded") from error
+            raise
+
+
+def _verified_pt(path: Path) -> io.BytesIO:
+    """A copy of the archive whose checksums were verified; refuses a file that is damaged or unpacks to too much.
+
+    torch verifies no checksums, and trusts flags in the archive's directory that no checksum covers: if one of them turns a tensor into
+    a folder, torch returns uninitialised memory.
+    """
+    hint = "older files are never loaded, save it again with torch.save(torch.load(path, weights_only=True), path)"
+    require(zipfile.is_zipfile(path), f"{path} must be a zip file, as torch.save has written since torch 1.6; {hint}")
+    verified = io.BytesIO()
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(verified, "w") as copy:
+        require_fits(path, sum(member.file_size for member in archive.infolist()))
+        for member in archive.infolist():
+            content = archive.read(member)
+            # torch unpickles a bytearray of any size from a few bytes.
+            bomb = member.filename.endswith(".pkl") and b"bytearray" in content
+            require(not bomb, f"{path} must be a pt file of plain tensors; it holds a bytearray, which is never loaded")
+            copy.writestr(member.filename, content)
+    verified.seek(0)
+    return verified
+
+
 def reason(error: Exception) -> str:
     """What an error of another library says, short enough for a sentence."""
     first = next(iter(str(error).splitlines()), "").strip().rstrip(".")

@@ -5,10 +5,12 @@ import pytest
 
 from rankmixup import Run
 from rankmixup.data import DataSource, Digits
+from rankmixup.errors import InvalidInput
 from rankmixup.methods import Method, MixupTraining, RankMixupMRL
 from rankmixup.mixers import CutMix, Mixup
 from rankmixup.runs import RECIPES, Optimisation, recipe_for, sources
 from rankmixup.runs.recipes import Source
+from tests.oracles import unchecked
 
 
 def cifar10(imbalance=1.0):
@@ -32,9 +34,9 @@ def test_every_constant_has_a_source_and_a_place(name):
 
 def test_what_a_recipe_does_not_name_its_optimiser_does_not_use():
     # What saves memory and time is nobody's recipe.
-    fields = {field.name for field in dataclasses.fields(Optimisation)} - {"accumulate", "precision"}
+    fields = {field.name for field in dataclasses.fields(Optimisation)} - {"accumulate", "precision", "layer_decay"}
     unused = {name: fields - set(recipe.optimisation) for name, recipe in RECIPES.items()}
-    assert unused.pop("imagenet") == {"decay", "momentum"}  # AdamW, cosine
+    assert unused.pop("imagenet") == unused.pop("finetune") == {"decay", "momentum"}  # AdamW, cosine
     assert all(fields <= {"final_lr", "warmup_lr"} for fields in unused.values())  # steps, without warm-up
 
 
@@ -81,3 +83,16 @@ def test_sources_of_what_was_given():
 def test_another_mixer_has_its_own_alpha_by_default():
     run = Run(dataclasses.replace(RankMixupMRL(), mixer=CutMix()), data=cifar10())
     assert sources(run)["method.mixer.alpha"] == "default"
+
+
+def test_the_recipe_of_fine_tuning_is_for_any_data_set_and_changes_no_method():
+    run = Run("rankmixup-mrl", data="tiny-imagenet", recipe="finetune")
+    assert run.method == Run("rankmixup-mrl", data="tiny-imagenet").method
+    assert run.optimisation == Run("ce", recipe="finetune").optimisation == RECIPES["finetune"].build_optimisation()
+    assert (run.optimisation.optimiser, run.optimisation.lr, run.optimisation.layer_decay) == ("adamw", 1e-4, 0.75)
+    found = sources(run, recipe="finetune")
+    assert (found["optimisation.lr"], found["optimisation.layer_decay"], found["method.margin"]) == ("ELECTRA", "BEiT", "paper")
+    assert sources(run)["optimisation.lr"] == "given"
+    assert Run("ce", recipe="finetune", optimisation=Optimisation()).optimisation == Optimisation()
+    with pytest.raises(InvalidInput, match="recipe must be 'data' or 'finetune', got 'other'"), unchecked():
+        Run("ce", recipe="other")

@@ -20,6 +20,7 @@ from rankmixup.evaluation import Scores, all_metrics
 from rankmixup.methods import CRL, CrossEntropy, Method, objective
 from rankmixup.runs import StoredRun
 from rankmixup.testing import two_processes
+from rankmixup.training.checkpoint import load_best
 from rankmixup.training.fabric import set_up, sharding
 from rankmixup.training.optimisation import update
 from rankmixup.training.resume import load_training_state, training_state
@@ -176,6 +177,23 @@ def test_two_nodes_find_each_other_by_an_address(tmp_path):
     assert [node.returncode for node in nodes] == [0, 0], errors + others
     assert json.loads(out)["state"] == "finished"
     assert silence == ""
+
+
+def train_frozen(rank: int, start: str, folder: str) -> list[str]:
+    """A head by two processes, every layer by its own rate by two, and the names of what has moved in the former."""
+    joined(rank, strategy="ddp")  # for the environment: the loop makes its own
+    optimisation = rm.Optimisation(epochs=1, batch_size=16, optimiser="adamw", lr=0.01, layer_decay=0.5)
+    data = rm.data.Digits(train_size=50)
+    runs = [rm.Run("rankmixup-mrl", data, "resnet8", optimisation, init_from=start, freeze=freeze) for freeze in (True, False)]
+    stored, _ = (rm.train(run, runs=folder, accelerator="cpu") for run in runs)
+    before = load_best(StoredRun.open(start).checkpoints, StoredRun.open(start).run.id)
+    return [name for name, value in load_best(stored.checkpoints, stored.run.id).items() if not torch.equal(value, before[name])]
+
+
+def test_two_processes_train_the_head_of_a_frozen_network(tmp_path):
+    run = rm.Run("ce", rm.data.Digits(train_size=50), "resnet8", rm.Optimisation(epochs=1, batch_size=16))
+    start = rm.train(run, runs=tmp_path / "start")
+    assert two_processes(train_frozen, str(start.path), str(tmp_path / "runs")) == (["fc.weight", "fc.bias"],) * 2
 
 
 def train_every_method(rank: int, folder: str) -> list[str]:

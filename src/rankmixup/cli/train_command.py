@@ -24,7 +24,10 @@ from rankmixup.hardware import Hardware
 if TYPE_CHECKING:
     from rankmixup.data import DataSource
     from rankmixup.methods import Method
-    from rankmixup.runs import Optimisation, Run
+    from rankmixup.runs import Optimisation, Run, Weights
+
+_OF_RUN = ("model", "seed", "selection", "tune_on", "preprocess", "freeze")
+"""Options that are fields of the run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +42,18 @@ class Options(Training):
     """Which epoch is kept: best validation accuracy (the paper), lowest validation NLL, or the last."""
     tune_on: float = 1.0
     """Share of the validation samples on which options set to auto are tuned; below 1, temperatures are fitted on the others."""
+    pretrained: bool = False
+    """Start from the weights that torchvision or timm has for this network; they are downloaded unless they are in its cache."""
+    weights: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
+    """Start from the weights in a .safetensors, .pt or .pth file; a head of another number of classes starts at random."""
+    init_from: Annotated[Path | None, tyro.conf.arg(metavar="RUN", help_behavior_hint="(default: none)")] = None
+    """Start from the selected epoch of a finished run with the same network."""
+    preprocess: Literal["weights", "data"] = "weights"
+    """Whose normalisation and size the input has: those of the weights (--pretrained, --init-from), or the data set's."""
+    freeze: bool = False
+    """Train only the head, the last linear layer; the rest of the network stays as it is."""
+    recipe: Literal["data", "finetune"] = "data"
+    """Where values of the optimisation come from that no flag sets: the recipe of the data set, or one for trained networks."""
     hardware: Annotated[Hardware, tyro.conf.arg(name="")] = Hardware()
     """What it is trained on."""
     show: bool = False
@@ -50,9 +65,9 @@ _DESCRIPTION = """Train a network with a method.
 METHOD is a name from `rankmixup list methods`; `rankmixup train METHOD --help` shows its own options too, and those of the
 optimisation (--epochs, --batch-size, --lr, ...). --mixer NAME and --data NAME choose a mixer and a data set (`rankmixup list
 mixers`, `rankmixup list data`; folder:PATH and npz:PATH for your own), whose fields are then --mixer.FIELD and --data.FIELD;
---imbalance is short for --data.imbalance. Values that no flag sets come from the recipe of the data set;
---show lists them. An interrupted run continues with the same command, or with `rankmixup train --resume RUN`, on any devices; a
-finished one is not trained again."""
+--imbalance is short for --data.imbalance. Values that no flag sets come from the recipe of the data set, or with
+--recipe finetune from that of fine-tuning; --show lists them. An interrupted run continues with the same command, or with
+`rankmixup train --resume RUN`, on any devices; a finished one is not trained again."""
 
 
 def run(argv: list[str]) -> None:
@@ -68,7 +83,7 @@ def run(argv: list[str]) -> None:
         from rankmixup.training import check_run
 
         check_run(the_run, options.data_root)
-        _show(the_run, argv[1:], options.json)
+        _show(the_run, argv[1:], options)
         return
 
     from rankmixup.evaluation import evaluate_scores
@@ -95,9 +110,9 @@ def _resumed(argv: list[str]) -> tuple["Run", Options]:
     run = stored.run
     require(stored.path.name == run.id, f"{stored.path} must be named {run.id}, the id of the run that its run.json describes")
     mixer_name, data_name, rest = _take_names(rest)
-    options = Options(model=run.model, seed=run.seed, selection=run.selection, tune_on=run.tune_on, runs=stored.path.parent)
+    options = Options(runs=stored.path.parent, **{name: getattr(run, name) for name in _OF_RUN})
     data = run.data if data_name is None else parse_source(data_name)
-    asked, options = _parse(_with_mixer(run.method, mixer_name), data, run.optimisation, options, rest)
+    asked, options = _parse(_with_mixer(run.method, mixer_name), data, run.optimisation, options, rest, run.weights)
     require(options.runs == stored.path.parent, f"runs must be left out with --resume, got {options.runs}")
     if asked != run:
         stored.refuse_changes(asked)
@@ -107,15 +122,17 @@ def _resumed(argv: list[str]) -> tuple["Run", Options]:
 def requested_run(argv: list[str]) -> tuple["Run", Options]:
     """The run that METHOD and its flags describe, and the flags that are no part of it."""
     from rankmixup.data import parse_source
-    from rankmixup.runs import recipe_for
+    from rankmixup.runs.recipes import optimisation_recipe, recipe_for
 
     key, *rest = argv
     require(not key.startswith("-"), f"METHOD must come first, as in 'rankmixup train rankmixup-mndcg {key} ...', got {key!r}")
     mixer_name, data_name, rest = _take_names(rest)
+    # Left among the arguments, where any other value is refused.
+    finetune = take_flag(rest, "--recipe")[0][-1:] == ["finetune"]
 
     def parsed(data: "DataSource") -> tuple["Run", Options]:
-        recipe = recipe_for(data)
-        return _parse(_with_mixer(recipe.build_method(key), mixer_name), data, recipe.build_optimisation(), Options(), rest)
+        optimisation = optimisation_recipe(data, "finetune" if finetune else "data").build_optimisation()
+        return _parse(_with_mixer(recipe_for(data).build_method(key), mixer_name), data, optimisation, Options(), rest)
 
     data = parse_source(data_name or "digits")
     asked, options = parsed(data)
@@ -123,7 +140,14 @@ def requested_run(argv: list[str]) -> tuple["Run", Options]:
     return (asked, options) if recipe_for(asked.data) is recipe_for(data) else parsed(asked.data)
 
 
-def _parse(method: "Method", data: "DataSource", optimisation: "Optimisation", options: Options, argv: list[str]) -> tuple["Run", Options]:
+def _parse(
+    method: "Method",
+    data: "DataSource",
+    optimisation: "Optimisation",
+    options: Options,
+    argv: list[str],
+    weights: "Weights | None" = None,
+) -> tuple["Run", Options]:
     """The run and the options from flags for every field of these classes, with these objects as defaults."""
     from rankmixup.runs import Run
 
@@ -139,11 +163,13 @@ def _parse(method: "Method", data: "DataSource", optimisation: "Optimisation", o
     flags = [re.sub("^--imbalance(?==|$)", "--data.imbalance", argument) for argument in argv]
     parts |= vars(parse(command, flags, prog=f"rankmixup train {method.name}", description=description))
     options = parts["options"]
-    named = {name: getattr(options, name) for name in ("model", "seed", "selection", "tune_on")}
+    named = {name: getattr(options, name) for name in (*_OF_RUN, "pretrained", "init_from")}
+    # A run that is resumed has its weights, unless flags repeat them.
+    named["weights"] = options.weights or (None if options.pretrained or options.init_from else weights)
     return Run(parts["method"], parts["data"], optimisation=parts["optimisation"], **named), options
 
 
-def _show(run: "Run", argv: list[str], as_json: bool) -> None:
+def _show(run: "Run", argv: list[str], options: Options) -> None:
     from rankmixup.config import flatten
     from rankmixup.reports.recipes import run_table
     from rankmixup.runs import sources
@@ -151,8 +177,9 @@ def _show(run: "Run", argv: list[str], as_json: bool) -> None:
     flags = {argument.partition("=")[0].replace("_", "-").replace("--no-", "--").replace(".no-", ".") for argument in argv}
     short = {"method.mixer.name": "mixer", "data.name": "data", "data.imbalance": "imbalance"}
     names = {path: path.removeprefix("method.").removeprefix("optimisation.").replace("_", "-") for path in flatten(run.to_dict())}
-    found = sources(run, [path for path, name in names.items() if flags & {f"--{name}", f"--{short.get(path, name)}"}])
-    answer(as_json, lambda: {"id": run.id, "run": run.to_dict(), "sources": found}, lambda: run_table(run, found))
+    given = [path for path, name in names.items() if flags & {f"--{name}", f"--{short.get(path, name)}"}]
+    found = sources(run, given, options.recipe)
+    answer(options.json, lambda: {"id": run.id, "run": run.to_dict(), "sources": found}, lambda: run_table(run, found))
 
 
 def _with_mixer(method: "Method", name: str | None) -> "Method":

@@ -5,10 +5,8 @@ columns (`logit_1`, `logit_2`, ...), or else positions counted from 0.
 """
 
 import csv
-import io
 import json
 import warnings
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,7 +20,7 @@ from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require
 from rankmixup.evaluation.csv_columns import NAME_LABELS, Asked, Layout, by_name, by_number, is_number
-from rankmixup.files import read_npz, readable, require_fits
+from rankmixup.files import read_npz, read_pt, readable, require_fits
 
 KINDS = ("logits", "probs")
 """Kinds of scores; arrays with one of these names need no other declaration."""
@@ -80,15 +78,7 @@ def _named(path: Path, arrays: dict[str, Any]) -> ScoreFile:
 
 
 def _read_pt(path: Path) -> ScoreFile:
-    verified = _verified_pt(path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns about how files were saved
-        try:
-            held = torch.load(verified, map_location="cpu", weights_only=True)
-        except Exception as error:
-            if "weights_only" in str(error) or "Unsupported" in str(error):
-                raise InvalidInput(f"{path} must be a whole pt file of plain tensors; other objects are never loaded") from error
-            raise
+    held = read_pt(path)
     if isinstance(held, dict):
         arrays = {name: _array(path, name, held[name]) for name in (*KINDS, "labels") if name in held}
         return _named(path, arrays | {"class_names": held.get("class_names")})
@@ -97,27 +87,6 @@ def _read_pt(path: Path) -> ScoreFile:
     if isinstance(held, Tensor):
         return ScoreFile(_array(path, "scores", held), None, None)
     raise InvalidInput(f"{path} must hold a dict with 'logits' or 'probs' and 'labels', or (scores, labels), got {type(held).__name__}")
-
-
-def _verified_pt(path: Path) -> io.BytesIO:
-    """A copy of the archive whose checksums were verified; refuses a file that is damaged or unpacks to too much.
-
-    torch verifies no checksums, and trusts flags in the archive's directory that no checksum covers: if one of them turns a tensor into
-    a folder, torch returns uninitialised memory.
-    """
-    hint = "older files are never loaded, save it again with torch.save(torch.load(path, weights_only=True), path)"
-    require(zipfile.is_zipfile(path), f"{path} must be a zip file, as torch.save has written since torch 1.6; {hint}")
-    verified = io.BytesIO()
-    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(verified, "w") as copy:
-        require_fits(path, sum(member.file_size for member in archive.infolist()))
-        for member in archive.infolist():
-            content = archive.read(member)
-            # torch unpickles a bytearray of any size from a few bytes.
-            bomb = member.filename.endswith(".pkl") and b"bytearray" in content
-            require(not bomb, f"{path} must be a pt file of plain tensors; it holds a bytearray, which is never loaded")
-            copy.writestr(member.filename, content)
-    verified.seek(0)
-    return verified
 
 
 def _array(path: Path, name: str, value: Any) -> NDArray[Any]:

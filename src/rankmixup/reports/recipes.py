@@ -23,15 +23,22 @@ def run_table(run: Run, sources: Mapping[str, str]) -> Table:
 def recipe_tables() -> str:
     """All recipes in Markdown: one table for optimisation, one for the fields of methods; a cell is a value and its source."""
     columns = {name.replace("digits", "digits, synthetic"): recipe for name, recipe in RECIPES.items() if name != "synthetic"}
-    found: dict[str, list[Mapping[str, Constant]]] = {
-        "optimisation": [recipe.optimisation for recipe in columns.values()],
-        "method": [flatten(recipe.methods, " ") for recipe in columns.values()],
+    found: dict[str, dict[str, Mapping[str, Constant]]] = {
+        "optimisation": {name: recipe.optimisation for name, recipe in columns.items()},
+        # The recipe of fine-tuning leaves methods as the data set's has them.
+        "method": {name: flatten(recipe.methods, " ") for name, recipe in columns.items() if recipe.methods},
     }
-    rows = {
-        heading: [[name, *(_cell(each.get(name)) for each in recipes)] for name in dict.fromkeys(itertools.chain(*recipes))]
+    tables = [
+        DataTable(
+            [heading, *recipes],
+            [
+                [field, *(_cell(each.get(field)) for each in recipes.values())]
+                for field in dict.fromkeys(itertools.chain(*recipes.values()))
+            ],
+        )
         for heading, recipes in found.items()
-    }
-    return "\n\n".join(to_markdown(DataTable([heading, *columns], filled)) for heading, filled in rows.items())
+    ]
+    return "\n\n".join(map(to_markdown, tables))
 
 
 def _cell(constant: Constant | None) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from rankmixup.config import Configured
+from rankmixup.config import Configured, added_field
 from rankmixup.errors import require
 
 
@@ -43,8 +43,12 @@ class Optimisation(Configured):
     """Parts in which a process forwards its share of a batch, to save memory; BatchNorm and mixing see one part at a time."""
     precision: Literal["32", "tf32", "bf16-mixed", "16-mixed"] = "32"
     """Numbers of the training forwards: float32, its products rounded to 10 bits (tf32), or bfloat16 or float16 where that is safe."""
+    layer_decay: float = added_field(1.0)
+    """Factor of the learning rate from each layer to the one before it, so that the first layers of a trained network change least
+    (ELECTRA, BEiT); the head has the whole rate. 1 gives it to all."""
 
     def check(self) -> None:
+        require(0 < self.layer_decay <= 1, f"layer_decay must lie in (0, 1], got {self.layer_decay}")
         for name in ("epochs", "batch_size", "accumulate"):
             require(getattr(self, name) >= 1, f"{name} must be at least 1, got {getattr(self, name)}")
         require(self.lr > 0, f"lr must be positive, got {self.lr}")

@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 from rankmixup.config import flatten
 from rankmixup.data import DataSource
+from rankmixup.errors import require, shown
 from rankmixup.methods import Method
 from rankmixup.runs.optimisation import Optimisation
 
-Source = Literal["paper", "release", "MbLS", "CALS", "MiSLAS", "UniMix", "ours"]
+Source = Literal["paper", "release", "MbLS", "CALS", "MiSLAS", "UniMix", "ELECTRA", "BEiT", "ours"]
 """The paper with its supplement, its authors' code, code or paper of others, or a choice of ours that docs/deviations.md explains."""
 
 
@@ -82,7 +83,7 @@ def _constants(by_source: Mapping[Source, Any]) -> dict[str, Constant]:
 
 
 RECIPES = _read_recipes()
-"""By name of the data set; "other" is every one that has none of its own."""
+"""By name of the data set; "other" is every one that has none of its own, and "finetune" is for trained networks on any data set."""
 
 _SAME_LONG_TAILED = ("tiny-imagenet", "imagenet", "digits", "synthetic")
 """Data sets whose size asks for its own epochs and batches, whatever the distribution of classes."""
@@ -90,5 +91,11 @@ _SAME_LONG_TAILED = ("tiny-imagenet", "imagenet", "digits", "synthetic")
 
 def recipe_for(data: DataSource) -> Recipe:
     """The recipe of a data set: its own, or that of its long-tailed version, or that of CIFAR where it has none."""
-    name = data.name if data.name in RECIPES else "other"
+    name = data.name if data.name in RECIPES and data.name != "finetune" else "other"
     return RECIPES[f"{name}, long-tailed" if data.imbalance > 1 and name not in _SAME_LONG_TAILED else name]
+
+
+def optimisation_recipe(data: DataSource, recipe: Literal["data", "finetune"]) -> Recipe:
+    """The recipe that the optimisation is taken from: that of the data set, or that of fine-tuning."""
+    require(recipe in ("data", "finetune"), f"recipe must be 'data' or 'finetune', got {shown(recipe)}")
+    return recipe_for(data) if recipe == "data" else RECIPES[recipe]

@@ -1,6 +1,7 @@
 """What one run is: method, data, network, optimisation, seed and selection, where each value comes from, and the name that follows."""
 
 import dataclasses
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,7 +15,8 @@ from rankmixup.errors import require, shown
 from rankmixup.methods import Method
 from rankmixup.models import build_model, leaves_variant_open, resolve_model
 from rankmixup.runs.optimisation import Optimisation
-from rankmixup.runs.recipes import recipe_for
+from rankmixup.runs.recipes import optimisation_recipe, recipe_for
+from rankmixup.runs.weights import Weights
 
 Selection = Literal["accuracy", "nll", "last"]
 
@@ -23,7 +25,9 @@ Selection = Literal["accuracy", "nll", "last"]
 class Run(Configured):
     """One training run. Methods and data sets may be given by name; what is not given is the data set's recipe.
 
-    A method by name has the recipe's constants, a method as an object is taken as it is.
+    A method by name has the recipe's constants, a method as an object is taken as it is. A run that is not to start with drawn weights
+    is given one of `pretrained=True` (torchvision/NAME, timm/NAME), `weights=FILE` and `init_from=RUN`, a finished run; with
+    `recipe="finetune"` its optimisation is, where not given, made for that.
 
     >>> Run("ce").id == Run("ce", data="digits", seed=0).id, Run("ce").id == Run("ce", seed=1).id
     (True, False)
@@ -46,6 +50,13 @@ class Run(Configured):
     tune_on: float = added_field(1.0)
     """Share of the validation samples that fields set to "auto" are tuned on; below 1 it is kept apart from the rest, on which epochs are
     selected and temperatures fitted."""
+    weights: Weights | None = added_field(None)
+    """Weights that it starts with; None draws them."""
+    preprocess: Literal["weights", "data"] = added_field("weights")
+    """Whose mean, standard deviation and, for images in files, size the input has: those of the weights where they have some, or the
+    data set's."""
+    freeze: bool = added_field(False)
+    """Whether nothing but the head, the last linear layer, is trained."""
 
     def __init__(
         self,
@@ -56,23 +67,33 @@ class Run(Configured):
         seed: int = 0,
         selection: Selection = "accuracy",
         tune_on: float = 1.0,
+        weights: Weights | str | os.PathLike[str] | None = None,
+        preprocess: Literal["weights", "data"] = "weights",
+        freeze: bool = False,
+        *,
+        pretrained: bool = False,
+        init_from: str | os.PathLike[str] | None = None,
+        recipe: Literal["data", "finetune"] = "data",
     ) -> None:
         data = parse_source(data) if isinstance(data, str) else data
         require(isinstance(data, DataSource), f"data must be a data set or the name of one, got {shown(data)}")
-        recipe = recipe_for(data)
-        method = recipe.build_method(method) if isinstance(method, str) else method
+        method = recipe_for(data).build_method(method) if isinstance(method, str) else method
         require(isinstance(method, Method), f"method must be a method or the name of one, got {shown(method)}")
         model = default_model(data) if model is None else model
         require(isinstance(model, str), f"model must be the name of a network, got {shown(model)}")
+        # Only a name that leaves it open asks for the size: what is read back from a run must not look for its data.
+        model = resolve_model(model, data.image_size) if leaves_variant_open(model) else model
         resolved = {
             "method": method,
             "data": data,
-            # Only a name that leaves it open asks for the size: what is read back from a run must not look for its data.
-            "model": resolve_model(model, data.image_size) if leaves_variant_open(model) else model,
-            "optimisation": optimisation or recipe.build_optimisation(),
+            "model": model,
+            "optimisation": optimisation or optimisation_recipe(data, recipe).build_optimisation(),
             "seed": seed,
             "selection": selection,
             "tune_on": tune_on,
+            "weights": _initial_weights(model, weights, pretrained, init_from),
+            "preprocess": preprocess,
+            "freeze": freeze,
         }
         for name, value in resolved.items():
             object.__setattr__(self, name, value)
@@ -87,6 +108,10 @@ class Run(Configured):
         if self.tune_on < 1:
             rule = 'tune_on must be left out unless a field of the method is "auto"'
             require(bool(tuned), f"{rule}, got {self.tune_on} with {shown(self.method)}")
+        rule = "must go with pretrained, weights or init_from, got none of them"
+        require(not self.freeze or self.weights is not None, f"freeze {rule}")
+        described = self.weights is not None and self.weights.source != "file"
+        require(self.preprocess == "weights" or described, "preprocess 'data' must go with pretrained or init_from, got neither")
 
     @property
     def id(self) -> str:
@@ -99,6 +124,21 @@ def default_model(data: DataSource) -> str:
     return "mlp" if data.image_size == 1 else "resnet8"
 
 
+def _initial_weights(
+    model: str, weights: Weights | str | os.PathLike[str] | None, pretrained: bool, init_from: str | os.PathLike[str] | None
+) -> Weights | None:
+    """The one kind of weights that is asked for, None if none is."""
+    require(isinstance(pretrained, bool), f"pretrained must be True or False, got {shown(pretrained)}")
+    asked = {"pretrained": pretrained, "weights": weights is not None, "init_from": init_from is not None}
+    several = [name for name, given in asked.items() if given]
+    require(len(several) <= 1, f"only one of pretrained, weights and init_from must be given, got {' and '.join(several)}")
+    if pretrained:
+        return Weights.pretrained(model)
+    if init_from is not None:
+        return Weights.of_run(init_from, model)
+    return weights if weights is None or isinstance(weights, Weights) else Weights.in_file(weights)
+
+
 def improves(val: Mapping[str, Any], best: Mapping[str, Any] | None, rule: Selection) -> bool:
     """Whether an epoch with these validation metrics is selected over the best one so far, if there is any."""
     if rule == "last" or best is None:
@@ -107,7 +147,7 @@ def improves(val: Mapping[str, Any], best: Mapping[str, Any] | None, rule: Selec
 
 
 def build_network(run: Run, num_classes: int, view: View) -> nn.Module:
-    """The network as it is before training, without drawing from torch's global generator.
+    """The network as it is drawn, without drawing from torch's global generator; `Run.weights` are neither looked for nor loaded.
 
     Args:
         run: Names the network and seeds its weights.
@@ -121,14 +161,15 @@ def build_network(run: Run, num_classes: int, view: View) -> nn.Module:
         return build_model(run.model, num_classes=num_classes, image_size=view.image_size, in_channels=view.in_channels)
 
 
-def sources(run: Run, given: Collection[str] = ()) -> dict[str, str]:
+def sources(run: Run, given: Collection[str] = (), recipe: Literal["data", "finetune"] = "data") -> dict[str, str]:
     """The source of each value of `run` by dotted name, as in its run.json.
 
     It is "given" for the names in `given`, the recipe's word (see `Source`) where the recipe of the data set has the value,
-    "default" where it is its class's default, and "given" again for what none of them explains.
+    "default" where it is its class's default, and "given" again for what none of them explains. With `recipe="finetune"` the
+    optimisation is compared with that recipe.
     """
-    recipe = recipe_for(run.data)
-    constants = flatten({"optimisation": recipe.optimisation, "method": recipe.methods.get(run.method.name, {})})
+    methods = recipe_for(run.data).methods.get(run.method.name, {})
+    constants = flatten({"optimisation": optimisation_recipe(run.data, recipe).optimisation, "method": methods})
     defaults = _defaults(run)
 
     def source(path: str, value: Any) -> str:

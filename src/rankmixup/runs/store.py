@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -21,6 +22,8 @@ from rankmixup.runs.records import Environment, EpochRecord, MixedPredictions, R
 from rankmixup.runs.run import Run
 
 T = TypeVar("T")
+CHECKPOINT_NAME = re.compile(r"(?P<kind>step|best)-(?P<position>\d{8,})-(?P<digest>[0-9a-f]{12})\.pt")
+"""State or best weights, steps taken, and the beginning of the SHA-256 of the file's content."""
 RunState = Literal["running", "finished", "interrupted"]
 
 
@@ -196,6 +199,12 @@ class StoredRun:
         # What follows the last newline was cut short by a crash, and belongs to no finished epoch.
         with readable(self._log):
             return self._log.read_bytes().split(b"\n")[:-1] if self._log.exists() else []
+
+
+def checkpoint_files(folder: Path, kind: Literal["step", "best"]) -> list[Path]:
+    """Checkpoints of one kind, the newest first."""
+    found = [(match, path) for path in folder.glob(f"{kind}-*.pt") if (match := CHECKPOINT_NAME.fullmatch(path.name))]
+    return [path for match, path in sorted(found, key=lambda pair: (int(pair[0]["position"]), pair[1].name), reverse=True)]
 
 
 def describe_environment() -> dict[str, Any]:

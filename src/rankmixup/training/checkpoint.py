@@ -14,10 +14,10 @@ import torch
 
 from rankmixup.errors import WorkFailed, require, shown
 from rankmixup.files import write_atomic
+from rankmixup.runs.store import CHECKPOINT_NAME, checkpoint_files
 
 SCHEMA = 2
 """Of the content of a file; 1 had neither this number nor the id of the run."""
-_NAME = re.compile(r"(?P<kind>step|best)-(?P<position>\d{8,})-(?P<digest>[0-9a-f]{12})\.pt")
 _INTERVAL = re.compile(r"\s*(?P<number>\d+(\.\d*)?)\s*(?P<unit>steps?|min|minutes?)\s*")
 
 
@@ -75,8 +75,13 @@ class Checkpoints:
         self._kept = [*self._kept, {name, self._best.get("file", name)}][-2:]
         for path in self.folder.iterdir():
             # A folder of such a name is not ours, and in nobody's way.
-            if _NAME.search(path.name) and path.is_file() and path.name not in set().union(*self._kept):
+            if CHECKPOINT_NAME.search(path.name) and path.is_file() and path.name not in set().union(*self._kept):
                 path.unlink()
+
+    @property
+    def exist(self) -> bool:
+        """Whether there is a state to go on from, readable or not."""
+        return bool(checkpoint_files(self.folder, "step"))
 
     def newest(self) -> tuple[Path | None, list[str]]:
         """The newest checkpoint that can be read, None if there is none at all, and what is wrong with newer ones.
@@ -84,7 +89,7 @@ class Checkpoints:
         One of another run or version is no damage to get around: it is refused, before the next save would remove it.
         """
         complaints: list[str] = []
-        for path in _named(self.folder, "step"):
+        for path in checkpoint_files(self.folder, "step"):
             try:
                 self.load(path)
             except WorkFailed as error:
@@ -121,14 +126,16 @@ class Checkpoints:
         return name
 
 
-def load_best(folder: Path, run: str) -> dict[str, Any]:
-    """The weights of the selected epoch of the finished run with the id `run`, by name."""
-    for path in _named(folder, "best"):
+def load_best(folder: Path, run: str, digest: str = "") -> dict[str, Any]:
+    """The weights of the selected epoch of the finished run with the id `run`, by name; with `digest`, those of the file with this one."""
+    for path in checkpoint_files(folder, "best"):
+        if digest and not path.stem.endswith(f"-{digest}"):
+            continue
         weights = load_checkpoint(path, run).get("model")
         if not isinstance(weights, dict):
             raise WorkFailed(f"checkpoint {path} is not one of ours: it holds no weights")
         return weights
-    raise WorkFailed(f"{folder} has no checkpoint of the best epoch")
+    raise WorkFailed(f"{folder} has no checkpoint of the best epoch{digest and f' with the digest {digest}'}")
 
 
 def load_checkpoint(path: Path, run: str) -> dict[str, Any]:
@@ -137,7 +144,7 @@ def load_checkpoint(path: Path, run: str) -> dict[str, Any]:
         content = path.read_bytes()
     except OSError as error:
         raise WorkFailed(f"checkpoint {path} cannot be read ({error.strerror})") from error
-    name = _NAME.fullmatch(path.name)
+    name = CHECKPOINT_NAME.fullmatch(path.name)
     if name is None or hashlib.sha256(content).hexdigest()[:12] != name["digest"]:
         raise WorkFailed(f"checkpoint {path} is damaged: its content is not what its name says")
     try:
@@ -155,9 +162,3 @@ def load_checkpoint(path: Path, run: str) -> dict[str, Any]:
     require(isinstance(schema, int) and schema == SCHEMA, f"{rule}; {advice}")
     require(isinstance(owner, str) and owner == run, f"checkpoint {path} must be of run {run}, it is of run {shown(owner)}")
     return state
-
-
-def _named(folder: Path, kind: str) -> list[Path]:
-    """Files of one kind, the newest first."""
-    found = [(match, path) for path in folder.glob(f"{kind}-*.pt") if (match := _NAME.fullmatch(path.name))]
-    return [path for match, path in sorted(found, key=lambda pair: (int(pair[0]["position"]), pair[1].name), reverse=True)]

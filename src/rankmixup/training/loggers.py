@@ -76,6 +76,9 @@ class EpochLogger(Watcher):
         self._warnings.append(message)
         self._watcher.warn(message)
 
+    def note(self, message: str) -> None:
+        self._watcher.note(message)
+
     def start(self, run: Run, epochs_done: int, steps: int) -> None:
         self._run, self._history = run, self._store.history()
         if self._history:

@@ -57,7 +57,7 @@ class TrainingLoop:
         fabric, run, state = self.fabric, self.run, self.state
         state.began = time.monotonic()
         state.objective.epoch = state.epoch
-        state.step.train()
+        state.train_mode()
         self._checked = state.steps_done
         order: dict[str, Any] = {"seed": run.seed, "epoch": state.epoch, "sampling": run.data.sampling, "start": state.steps_done}
         batches = training_batches(self.dataset, run.optimisation.batch_size, **order, **self.predictor.share)
@@ -78,8 +78,9 @@ class TrainingLoop:
     def train_step(self, batch: Batch) -> None:
         """One update of the weights."""
         state, optimisation = self.state, self.run.optimisation
+        lr = learning_rate(optimisation, state.epoch, state.steps_done, self.steps)
         for group in state.optimiser.param_groups:
-            group["lr"] = learning_rate(optimisation, state.epoch, state.steps_done, self.steps)
+            group["lr"] = lr * group.get("scale", 1.0)
         total = min(optimisation.batch_size, self.samples - state.steps_done * optimisation.batch_size)
         for name, value in update(self.fabric, state.step, state.optimiser, batch, total, optimisation).items():
             state.terms[name].append(value)
@@ -101,7 +102,7 @@ class TrainingLoop:
         if dial:
             tuning = dataset.tuning
             objective.tune(logits if tuning is None else self.predictor.predict(tuning), (tuning or dataset.val).y)
-        lr = state.optimiser.param_groups[0]["lr"]
+        lr = max(group["lr"] for group in state.optimiser.param_groups)
         state.epoch, state.steps_done, self._checked = state.epoch + 1, 0, 0
         state.terms.clear()
         state.count_time()

@@ -25,6 +25,9 @@ class Watcher:
         """Something is wrong, but not so that training is useless."""
         warnings.warn(message, UserWarning, stacklevel=2)
 
+    def note(self, message: str) -> None:
+        """Something to know about the run, said once."""
+
     def start(self, run: Run, epochs_done: int, steps: int) -> None:
         """Training begins behind `epochs_done` epochs of `steps` steps."""
 
@@ -47,6 +50,9 @@ class ProgressWatcher(Watcher):
 
     def warn(self, message: str) -> None:
         self._print(f"warning: {message}")
+
+    def note(self, message: str) -> None:
+        self._print(message)
 
     def start(self, run: Run, epochs_done: int, steps: int) -> None:
         self._epochs, self._steps, self._validation = run.optimisation.epochs, steps, ""

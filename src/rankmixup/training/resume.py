@@ -16,10 +16,12 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions
 from rankmixup import random
 from rankmixup.data import Dataset
 from rankmixup.errors import WorkFailed
+from rankmixup.models.weights import freeze_body, train_head
 from rankmixup.runs import StoredRun
 from rankmixup.training.check import prepare
 from rankmixup.training.checkpoint import Checkpoints
 from rankmixup.training.fabric import set_up
+from rankmixup.training.initial import initialise
 from rankmixup.training.processes import gather, on_first_process
 
 KEPT = "the last checkpoint was saved before; try a smaller lr"
@@ -35,12 +37,19 @@ class TrainingState:
     def __init__(self, fabric: Fabric, store: StoredRun, dataset: Dataset, *, compiled: bool, model: nn.Module | None = None):
         self.fabric, self.store, self.run = fabric, store, store.run
         self.model, objective = prepare(self.run, dataset, rank=fabric.global_rank, model=model)
+        self.checkpoints = Checkpoints(store.checkpoints, self.run.id)
+        self.start = ""
+        """What weights it started with, unless they are drawn or there is a checkpoint."""
+        if self.run.weights is not None and not self.checkpoints.exist:
+            with fabric.rank_zero_first():  # which downloads what the others then find
+                self.start = initialise(self.model, self.run, dataset.view)
+        if self.run.freeze:
+            freeze_body(self.model)
         self.objective = objective.to(fabric.device)
         if dataset.view.values == "bytes" and not (isinstance(dataset.train.x, Tensor) and dataset.train.x.is_floating_point()):
             # As batches made of bytes are.
             self.model.to(memory_format=torch.channels_last)
         self.step, self.optimiser = set_up(fabric, self.model, self.objective, self.run.optimisation, compiled=compiled)
-        self.checkpoints = Checkpoints(store.checkpoints, self.run.id)
         self.epoch, self.steps_done, self.position, self.seconds = 0, 0, 0, 0.0
         """Epochs, steps of the next one, steps in all, and seconds of training."""
         self.terms: dict[str, list[Tensor]] = defaultdict(list)
@@ -50,6 +59,12 @@ class TrainingState:
         self.generators: list[Tensor] | None = None
         """States of torch's global generators to go on with, within an epoch."""
         self.began = self.saved = time.monotonic()
+
+    def train_mode(self) -> None:
+        """Set the network to training mode, or its head alone if the rest is frozen."""
+        self.step.train()
+        if self.run.freeze:
+            train_head(self.model)
 
     def count_time(self) -> None:
         """Add the time since this was last called, or the epoch began, to the seconds of training."""

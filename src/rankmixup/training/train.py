@@ -24,6 +24,7 @@ from rankmixup.runs.store import describe_environment
 from rankmixup.training.check import tuned_dataset
 from rankmixup.training.checkpoint import CheckpointInterval
 from rankmixup.training.fabric import build_fabric
+from rankmixup.training.initial import prepare_input
 from rankmixup.training.loggers import EpochLogger, check_loggers
 from rankmixup.training.loop import TrainingLoop
 from rankmixup.training.own import check_takes, copied
@@ -125,6 +126,7 @@ def train_at(
             # The first process fetches and decodes what the others then find.
             with fabric.rank_zero_first():
                 dataset = tuned_dataset(run, run.data.load(place.data_root, download=place.download))
+            dataset = prepare_input(dataset, store)
             if model is not None:
                 check_takes(model, dataset)
             state, signals = TrainingState(fabric, store, dataset, compiled=hardware.compile, model=model), Signals()
@@ -141,6 +143,8 @@ def train_at(
                 if first is not None:
                     for warning in warnings:
                         first.warn(warning)
+                    if state.start:
+                        first.note(state.start)
                     store.trim_log(state.epoch)
                 loop.train_epochs()
                 write_result(state, dataset, loop.predictor)

@@ -2,7 +2,7 @@ import platform
 
 import torch
 
-from benchmarks import command, data, folders, loop, memory, methods, metrics, posthoc, switches, training_step, uncertainty
+from benchmarks import command, data, deploy, folders, loop, memory, methods, metrics, posthoc, switches, training_step, uncertainty
 from rankmixup.training import keep_freed_memory
 
 kept = "freed memory kept, as in rankmixup train" if keep_freed_memory() else "freed memory returned"
@@ -29,3 +29,5 @@ print(f"\nCIFAR-10 in memory, crop, flip and normalisation, batches of {data.BAT
 print("\n".join(data.main()))
 print("\nFolders of images, known by their content:")
 print("\n".join(folders.main()))
+print("\nDeployment:")
+print("\n".join(deploy.main()))

@@ -125,3 +125,26 @@ def test_load_says_what_is_wrong(stored, tmp_path):
         rm.load(stored, calibrate_with="temprature")
     with pytest.raises(InvalidInput, match="model must have the weights of run"):
         rm.load(stored, model=torch.nn.Linear(2, 3))
+
+
+def test_a_network_of_a_table_takes_rows_and_no_images(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 4)) * [1, 10, 100, 1000] + 5
+    np.savez(tmp_path / "table.npz", x=x, y=np.where(x[:, 0] + x[:, 1] / 10 > 6, "high", "low"))
+    run = rm.Run("ce", data=f"npz:{tmp_path / 'table.npz'}", optimisation=rm.Optimisation(epochs=5, batch_size=16, milestones=()))
+    stored = rm.train(run, runs=tmp_path / "runs")
+    model = rm.load(stored, calibrate_with="vector")
+    assert model.class_names == ("high", "low")
+    test = run.data.load().test
+    assert torch.equal(model.predict_proba(test.x), model.calibrator.predict_proba(stored.scores("test").logits))
+    row = model.predict_proba(x[0])
+    assert torch.allclose(row, model.predict_proba(list(x[:3]))[:1], atol=1e-6)
+    assert model.evaluate(f"npz:{tmp_path / 'table.npz'}", replicates=10).n == 120
+    exported = model.export(tmp_path / "model", ["onnx", "pt2"])
+    assert torch.equal(rm.load(exported.folder).predict_proba(x[0]), row)
+    assert "tabular-classification" in (exported.folder / "README.md").read_text()
+    for wrong in (Image.new("RGB", (4, 4)), np.zeros((4, 4, 3), dtype=np.uint8)):
+        with pytest.raises(InvalidInput, match=r"x must be an array of floats of shape \[4\] for each sample"):
+            model.predict_proba(wrong)
+    with pytest.raises(InvalidInput, match=r"x must be \[N, 4\], got \[2, 5\]"):
+        model.predict_proba(np.zeros((2, 5)))

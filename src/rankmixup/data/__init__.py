@@ -1,6 +1,6 @@
 """Data sets by name."""
 
-from rankmixup.data.base import Dataset, DataSource, ImageFiles, Split, View, parse_source, register
+from rankmixup.data.base import Dataset, DataSource, ImageFiles, Split, parse_source, register
 from rankmixup.data.batches import evaluation_batches, steps_per_epoch, training_batches
 from rankmixup.data.cifar import Cifar10, Cifar100
 from rankmixup.data.digits import Digits
@@ -11,6 +11,7 @@ from rankmixup.data.own import Folder, Npz
 from rankmixup.data.splits import complete_splits
 from rankmixup.data.svhn import Svhn
 from rankmixup.data.synthetic import Synthetic
+from rankmixup.data.view import View
 
 __all__ = ["Cifar10", "Cifar100", "DataSource", "Dataset", "Digits", "FashionMnist", "Folder", "GivenData", "ImageFiles", "ImageNet", "Npz"]
 __all__ += ["Split", "Svhn", "Synthetic", "TinyImageNet", "View", "complete_splits", "evaluation_batches", "parse_source", "register"]

@@ -9,9 +9,10 @@ from jaxtyping import Int
 from torch import Tensor
 
 from rankmixup import random
-from rankmixup.data.base import Dataset, ImageFiles, Samples, Split, View
+from rankmixup.data.base import Dataset, ImageFiles, Samples, Split
 from rankmixup.data.samples import inputs_made
 from rankmixup.data.transforms import Augmentation, decoded, file_transform, normalise
+from rankmixup.data.view import View
 from rankmixup.errors import require
 from rankmixup.types import Batch
 

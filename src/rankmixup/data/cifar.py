@@ -9,10 +9,11 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from rankmixup.data.base import Dataset, DataSource, View, register
+from rankmixup.data.base import Dataset, DataSource, register
 from rankmixup.data.download import PUBLISHED, Remote, fetch_archive, verify
 from rankmixup.data.splits import consecutive, fewer, shrunk, tenth_held_out
 from rankmixup.data.unpickle import read_pickle
+from rankmixup.data.view import View
 from rankmixup.errors import InvalidInput, require
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)

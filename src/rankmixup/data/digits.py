@@ -7,7 +7,8 @@ import numpy as np
 import torch
 
 from rankmixup import random
-from rankmixup.data.base import Dataset, DataSource, Split, View, register
+from rankmixup.data.base import Dataset, DataSource, Split, register
+from rankmixup.data.view import View
 from rankmixup.errors import require
 
 

@@ -14,9 +14,10 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from rankmixup.config import added_field
-from rankmixup.data.base import Dataset, DataSource, View, register
+from rankmixup.data.base import Dataset, DataSource, register
 from rankmixup.data.download import PUBLISHED, Remote, fetch, verify
 from rankmixup.data.splits import fewer, published_splits, shrunk
+from rankmixup.data.view import View
 from rankmixup.errors import require
 from rankmixup.files import readable, require_fits
 

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from rankmixup.config import content_hash
 from rankmixup.data.arrays import require_finite
-from rankmixup.data.base import Dataset, DataSource, Samples, Split, View, register
+from rankmixup.data.base import Dataset, DataSource, Samples, Split, register
 from rankmixup.data.labels import check_labels, class_labels
 from rankmixup.data.samples import labels_of, network_input, spread
+from rankmixup.data.view import View
 from rankmixup.errors import InvalidInput, require, shown
 
 _SPLITS = ("train", "val", "test")

@@ -6,11 +6,12 @@ from typing import ClassVar
 
 import torch
 
-from rankmixup.data.base import Dataset, DataSource, ImageFiles, Split, View, register
+from rankmixup.data.base import Dataset, DataSource, ImageFiles, Split, register
 from rankmixup.data.cache import memory_mapped
 from rankmixup.data.download import Remote, fetch_archive, require_present
 from rankmixup.data.images import image_names, list_classes
 from rankmixup.data.splits import consecutive, stratified_hold_out
+from rankmixup.data.view import View
 from rankmixup.errors import InvalidInput, require
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -13,12 +13,13 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from rankmixup.data.arrays import Moments, moments, read_arrays
-from rankmixup.data.base import Dataset, DataSource, ImageFiles, Images, Split, View, register
+from rankmixup.data.base import Dataset, DataSource, ImageFiles, Images, Split, register
 from rankmixup.data.cache import fingerprint_of, undecodable
 from rankmixup.data.imagenet import MEAN, STD
 from rankmixup.data.images import SMALL, check_class_names, decode_all, first_size, list_classes, list_images
 from rankmixup.data.labels import check_labels, class_labels
 from rankmixup.data.splits import complete_splits
+from rankmixup.data.view import View
 from rankmixup.errors import listed, one_line, require
 from rankmixup.files import file_hash, read_npz
 

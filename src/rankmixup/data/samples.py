@@ -10,9 +10,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rankmixup import random
-from rankmixup.data.base import Samples, View
+from rankmixup.data.base import Samples
 from rankmixup.data.progress import progress
 from rankmixup.data.transforms import batches_made
+from rankmixup.data.view import View
 from rankmixup.errors import InvalidInput, WorkFailed, require, shown
 from rankmixup.files import reason
 from rankmixup.ops import as_tensor

@@ -10,10 +10,11 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from rankmixup.data.base import Dataset, DataSource, View, register
+from rankmixup.data.base import Dataset, DataSource, register
 from rankmixup.data.cifar import MEAN, STD
 from rankmixup.data.download import PUBLISHED, Remote, fetch, verify
 from rankmixup.data.splits import published_splits
+from rankmixup.data.view import View
 from rankmixup.errors import require
 from rankmixup.files import readable, require_fits
 

@@ -8,7 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup import random
-from rankmixup.data.base import Dataset, DataSource, Split, View, register
+from rankmixup.data.base import Dataset, DataSource, Split, register
+from rankmixup.data.view import View
 from rankmixup.errors import require
 
 _SIDE = 8

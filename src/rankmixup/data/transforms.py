@@ -12,8 +12,9 @@ from PIL import Image
 from torch import Tensor
 
 from rankmixup import random
-from rankmixup.data.base import ImageFiles, View
+from rankmixup.data.base import ImageFiles
 from rankmixup.data.images import SMALL, BadImage, fitted, read_rgb
+from rankmixup.data.view import View
 from rankmixup.errors import WorkFailed, require
 
 _MARGIN = 256 / 224

@@ -29,7 +29,6 @@ def input_batches(x: Input, view: View, *, batch_size: int, device: torch.device
     Bytes are colours: they are fitted to the size and channels of the view and normalised. Floats are taken as they are, unless the
     network was trained on arrays of floats: then they are standardised as those were.
     """
-    require(batch_size >= 1, f"batch_size must be at least 1, got {batch_size}")
     if isinstance(x, str | os.PathLike):
         for _, images in decoded_batches(image_files(Path(x)), view, batch_size):
             yield from _of_tensor(images, view, batch_size, device)
@@ -50,6 +49,7 @@ def decoded_batches(
     files: ImageFiles, view: View, batch_size: int, bad: dict[str, str] | None = None
 ) -> Iterator[tuple[list[str], UInt8[Tensor, "B C S S"]]]:
     """Names and bytes of the files that decode; why the others do not goes to `bad`, and is raised without it."""
+    _require_images(view)
     names: list[str] = []
     images: list[Tensor] = []
     for name, image in zip(files.names, decode_each(files, lambda image: prepared(image, view), "predicting"), strict=True):
@@ -74,10 +74,11 @@ def as_samples(x: Tensor | NDArray[Any], view: View) -> Tensor:
         x = torch.from_numpy(np.array(x, order="C"))  # a copy, since an image's own array is read-only
     x = x.detach()
     require(x.dtype == torch.uint8 or x.is_floating_point(), f"x must hold bytes (uint8, 0 to 255) or floats, got {x.dtype}")
+    if x.dtype == torch.uint8:
+        _require_images(view)
     shape = list(x.shape)
     channels = (1, 3) if x.dtype == torch.uint8 else (view.in_channels,)
     if len(view.input_shape) != 3:  # a row of a table, or something else that is no image
-        require(x.is_floating_point(), f"x must hold floats of shape {list(view.input_shape)}, got {x.dtype}")
         x = x if x.ndim > len(view.input_shape) else x.unsqueeze(0)
         require(x.shape[1:] == view.input_shape and len(x) > 0, f"x must be [N, {', '.join(map(str, view.input_shape))}], got {shape}")
         return x
@@ -110,6 +111,7 @@ def _sample(x: Any, view: View) -> Tensor:
         _, images = next(decoded_batches(files, view, 1))
         return images[0]
     if isinstance(x, Image.Image):
+        _require_images(view)
         try:
             return prepared(to_rgb(x), view)
         except BadImage as error:
@@ -121,6 +123,12 @@ def _sample(x: Any, view: View) -> Tensor:
         return batch[0].float()
     pixels = batch[0].permute(1, 2, 0)
     return prepared(Image.fromarray((pixels if pixels.shape[2] == 3 else pixels.expand(-1, -1, 3)).contiguous().numpy()), view)
+
+
+def _require_images(view: View) -> None:
+    """Raise unless images have a meaning to the network."""
+    rule = f"x must be an array of floats of shape {list(view.input_shape)} for each sample, as those that the network was trained on"
+    require(view.values == "bytes", f"{rule}, got an image")
 
 
 def image_files(path: Path) -> ImageFiles:

@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
@@ -18,6 +18,7 @@ from rankmixup.metrics.calibration import bin_top_label
 from rankmixup.metrics.inputs import check_scores
 from rankmixup.metrics.rows import check_num_bins, row_slices
 from rankmixup.ops import ArrayLike, as_tensor, check_floats, upcast
+from rankmixup.posthoc.report import FitReport
 from rankmixup.registry import Registry
 
 C = TypeVar("C", bound="Calibrator")
@@ -25,45 +26,8 @@ Result = TypeVar("Result")
 
 _LARGEST = 1e30
 """Logits beyond this overflow when they are squared or scaled; no network gives them."""
-_NOISE = 1e-9
-"""Differences of NLL and ECE below this are rounding, not better or worse."""
 _CHUNK = 2**15 - 1
 """Numbers of a slice of rows: one less than torch splits over threads; in float64 they stay in a core's own cache."""
-
-
-@dataclass(frozen=True)
-class FitReport:
-    """What a calibrator did when it was fitted."""
-
-    method: str
-    objective: str
-    parameters: dict[str, float | list[float]]
-    converged: bool
-    """False where the search ended on its boundary, ran out of steps, or had no optimum to find."""
-    samples: int
-    split: str
-    """Name of the data it was fitted on, as the caller gave it."""
-    before: dict[str, float]
-    after: dict[str, float]
-    """NLL and ECE on the data it was fitted on."""
-    note: str = ""
-    """Why it did not converge, where the boundary of the search is not the reason."""
-
-    @property
-    def verdict(self) -> str:
-        """What the fit did, in words."""
-        if not self.converged:
-            return f"did not converge: {self.note or 'the best parameters lie on the boundary of the search'}"
-        nll, ece = (self.after[key] - self.before[key] for key in ("nll", "ece"))
-        if nll < -_NOISE:
-            return "improves NLL on the fitted data" + (" but raises ECE" if ece > _NOISE else "")
-        if ece < -_NOISE:
-            return "lowers ECE on the fitted data" + (" but raises NLL" if nll > _NOISE else "")
-        return "makes things worse" if nll > _NOISE or ece > _NOISE else "changes nothing"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
-        return asdict(self) | {"verdict": self.verdict}
 
 
 class CalibrationModule(nn.Module):

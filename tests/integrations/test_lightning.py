@@ -10,8 +10,8 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import rankmixup as rm
-from rankmixup import random
 from rankmixup import functional as F
+from rankmixup import random
 from rankmixup.errors import InvalidInput
 from rankmixup.methods import CrossEntropy, RankMixupMRL
 from rankmixup.mixers import CutMix
@@ -181,7 +181,7 @@ def test_a_checkpoint_of_a_named_network_needs_no_arguments(tmp_path):
     assert all(torch.equal(value, loaded.state_dict()[name]) for name, value in trained.state_dict().items())
     assert all(torch.equal(value, loaded.objective.state_dict()[name]) for name, value in trained.objective.state_dict().items())
     assert trainer(tmp_path, 1).validate(loaded, loader(), verbose=False)[0] == exact("val", trained.model)
-    with pytest.raises(InvalidInput, match="^optimiser must be given to train"):
+    with pytest.raises(InvalidInput, match=r"^optimiser must be given to train"):
         trainer(tmp_path, 1).fit(loaded, loader())
 
 
@@ -208,7 +208,7 @@ def test_a_method_that_is_not_registered_trains_and_is_given_again(tmp_path):
 
 
 def test_a_named_network_needs_the_size_of_the_images():
-    with pytest.raises(InvalidInput, match="^image_size must be given with the name of a network, got model 'mlp' alone$"):
+    with pytest.raises(InvalidInput, match=r"^image_size must be given with the name of a network, got model 'mlp' alone$"):
         MethodModule("mlp", "ce", CLASSES)
 
 
@@ -264,7 +264,9 @@ def test_a_module_without_a_method_and_a_checkpoint_without_an_objective_are_ref
     with pytest.raises(InvalidInput, match=r"^Forgotten must call set_method\(method, num_classes\) in __init__, got no call$"):
         trainer(tmp_path, 1).fit(Forgotten(), loader())
     own = Own("ce")
-    with pytest.raises(InvalidInput, match="^a checkpoint must hold the objective of its method, got one without"):
+    with pytest.raises(
+        InvalidInput, match=r"^a checkpoint must hold the objective of its method, unless .*, got one with nothing$"
+    ):
         own.on_load_checkpoint({})
     own.strict_loading = False
     own.on_load_checkpoint({})

@@ -123,10 +123,11 @@ class MethodMixin(lightning.LightningModule):
         A checkpoint without one is refused, unless `strict_loading` is False.
         """
         super().on_load_checkpoint(checkpoint)
-        states, rank = checkpoint.get("objective"), self.global_rank
-        if states is None and not self.strict_loading:
+        if "objective" not in checkpoint:
+            rule = "a checkpoint must hold the objective of its method, unless strict_loading is False"
+            require(not self.strict_loading, f"{rule}, got one with {', '.join(checkpoint) or 'nothing'}")
             return
-        require(states is not None, "a checkpoint must hold the objective of its method, got one without; strict_loading = False allows it")
+        states, rank = checkpoint["objective"], self.global_rank
         self.objective.load_state_dict(states[rank if rank < len(states) else 0])
         if rank >= len(states):
             self.objective.draw_from(random.stream(self._method_seed, "mixing", rank, checkpoint["global_step"]))
@@ -140,9 +141,9 @@ class MethodModule(MethodMixin):
     history (crl) need. Validation logs `val_ece`, `val_nll` and `val_accuracy`, and sets the fields of the method that are "auto"; without
     validation batches these are refused. Testing logs the same as `test_ece` and so on.
 
-    `MethodModule.load_from_checkpoint(path)` needs no other arguments where the network was named. A network of your own must be given again,
-    `load_from_checkpoint(path, model=network)`, since a checkpoint holds its weights and no code. The same holds for `optimiser` and
-    `scheduler`, if training goes on.
+    `MethodModule.load_from_checkpoint(path)` needs no other arguments where the network was named. A network of your own must be given
+    again, `load_from_checkpoint(path, model=network)`, since a checkpoint holds its weights and no code. The same holds for
+    `optimiser` and `scheduler`, if training goes on.
 
     Args:
         model: A network of your own, or the name of one for `rankmixup.build_model`.
@@ -215,7 +216,7 @@ class MethodModule(MethodMixin):
         self.log_metrics("test", self(x), y, dataloader_idx)
 
     def predict_step(self, batch: Tensor | Sequence[Tensor], batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        """Logits of a batch `x` or `(x, ...)`, in float32: what `rankmixup.evaluate` and calibrators take. Probabilities are their softmax."""
+        """Logits of a batch `x` or `(x, ...)` in float32, for `rankmixup.evaluate` and calibrators; probabilities are their softmax."""
         return self(batch if isinstance(batch, Tensor) else batch[0]).float()
 
     def configure_optimizers(self) -> Any:

@@ -185,6 +185,17 @@ def test_a_checkpoint_of_a_named_network_needs_no_arguments(tmp_path):
         trainer(tmp_path, 1).fit(loaded, loader())
 
 
+def test_loggers_are_told_the_configuration_and_callbacks_watch_the_ece(tmp_path):
+    logger = lightning.pytorch.loggers.CSVLogger(tmp_path)
+    best = lightning.pytorch.callbacks.ModelCheckpoint(tmp_path, "best", monitor="val_ece")
+    fit = trainer(tmp_path, 2, logger=logger, callbacks=[best], enable_checkpointing=True, log_every_n_steps=1)
+    fit.fit(MethodModule("mlp", "mrl", CLASSES, sgd, image_size=6), loader(), loader())
+    assert "margin: 2.0" in (Path(logger.log_dir) / "hparams.yaml").read_text()
+    header, *_ = (Path(logger.log_dir) / "metrics.csv").read_text().splitlines()
+    assert {"loss", "val_ece", "val_nll", "val_accuracy"} <= set(header.split(","))
+    assert MethodModule.load_from_checkpoint(best.best_model_path).objective.method == RankMixupMRL()
+
+
 def test_a_network_of_ones_own_is_given_again(tmp_path):
     trained, fit = module("rankmixup-auto"), trainer(tmp_path, 1)
     fit.fit(trained, loader(), loader())
@@ -264,9 +275,7 @@ def test_a_module_without_a_method_and_a_checkpoint_without_an_objective_are_ref
     with pytest.raises(InvalidInput, match=r"^Forgotten must call set_method\(method, num_classes\) in __init__, got no call$"):
         trainer(tmp_path, 1).fit(Forgotten(), loader())
     own = Own("ce")
-    with pytest.raises(
-        InvalidInput, match=r"^a checkpoint must hold the objective of its method, unless .*, got one with nothing$"
-    ):
+    with pytest.raises(InvalidInput, match=r"^a checkpoint must hold the objective of its method, unless .*, got one with nothing$"):
         own.on_load_checkpoint({})
     own.strict_loading = False
     own.on_load_checkpoint({})

@@ -1,4 +1,4 @@
-"""Pages of docs that explain how to add something, as programs: their code blocks become a package that is installed and run."""
+"""Pages of docs as programs: their code blocks are executed, or become a package that is installed and run."""
 
 import os
 import re
@@ -13,6 +13,18 @@ DOCS = Path(__file__).parent.parent / "docs"
 def blocks(page: str, language: str) -> list[str]:
     """The code blocks of `docs/PAGE` that are marked with `language`."""
     return re.findall(rf"^```{language}\n(.*?)^```", (DOCS / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def execute(page: str, folder: Path) -> dict[str, object]:
+    """The names that the Python blocks of a page leave when they are executed in order; one that begins with `# NAME.py` is a file."""
+    names: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks(page, "python"):
+        file = re.match(r"# (\w+\.py)\b", block)
+        if file:
+            (folder / file[1]).write_text(block, encoding="utf-8")
+        else:
+            exec(compile(block, page, "exec"), names)
+    return names
 
 
 def write_package(page: str, folder: Path, *names: str) -> Path:

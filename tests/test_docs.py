@@ -4,6 +4,8 @@ import importlib
 import pkgutil
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +15,7 @@ import torch
 import rankmixup
 from rankmixup.cli.train_command import Options, requested_run
 from rankmixup.runs import Optimisation
+from tests.pages import blocks, execute
 
 ROOT = Path(__file__).parent.parent
 
@@ -71,6 +74,32 @@ def test_every_method_mixer_and_function_has_its_row_in_the_paper_document():
         for key in registry:
             assert f"`{key}`" in text, key
             assert f"`{registry[key].__name__}`" in text, key
+
+
+EXECUTED = {"your-loop.md": None, "timm.md": "timm", "lightning.md": "lightning"}
+"""Pages whose Python blocks run in order and assert what they say, with the package that they need."""
+
+
+@pytest.mark.filterwarnings("ignore")  # of other packages: workers, loggers, compilers
+@pytest.mark.parametrize(("page", "package"), EXECUTED.items())
+def test_the_examples_of_a_page_run(page, package, tmp_path, monkeypatch):
+    if package:
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    with torch.random.fork_rng():
+        assert execute(page, tmp_path)
+
+
+@pytest.mark.dist
+def test_the_script_of_your_loop_trains_in_two_processes(tmp_path):
+    (script,) = [block for block in blocks("your-loop.md", "python") if block.startswith("# ddp.py")]
+    (tmp_path / "ddp.py").write_text(script)
+    launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run([sys.executable, "-m", *launcher, "ddp.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("the same weights") == 2
+    streams = [torch.load(tmp_path / f"objective-{rank}.pt", weights_only=True)["_extra_state"] for rank in range(2)]
+    assert not torch.equal(*streams)
 
 
 def test_the_example_of_watching_gives_what_it_says():

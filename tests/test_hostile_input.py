@@ -110,6 +110,7 @@ def calls():
         (evaluation.paired_comparison, (LOGITS, LOGITS, Y, "ece"), options(evaluation.paired_comparison) | some),
         (evaluation.ece_noise_floor, (LAM, 0.1, rng), options(evaluation.ece_noise_floor) | {"replicates": 10}),
         (rm.compare, ({"a": LOGITS, "b": LOGITS}, Y), {"replicates": 10, "seed": 0, "metric": "ece"}),
+        (evaluation.predict_batches, (ConvNet(), [(images(4), Y)]), {}),
         (evaluation.mcnemar, (Y > 0, Y > 1), {}),
         (evaluation.holm, ([0.1, 0.2],), {}),
         (evaluation.over_seeds, ([0.1, 0.2],), {}),

@@ -1,3 +1,4 @@
+import copy
 import sys
 
 import pytest
@@ -5,6 +6,7 @@ import torch
 
 from rankmixup import Run, build_model, random
 from rankmixup.errors import InvalidInput
+from rankmixup.methods import objective
 from rankmixup.mixers import ManifoldMixup, stage_names
 
 
@@ -84,3 +86,50 @@ def test_without_timm_one_sentence_says_how_to_get_it(monkeypatch):
         build_model("timm/resnet18", num_classes=2, image_size=32)
     # Its scores can be read all the same.
     assert Run("ce", model="timm/resnet18").model == "timm/resnet18"
+
+
+CHANNELS_LAST = {"memory_format": torch.channels_last}
+
+
+@pytest.mark.parametrize(
+    ("name", "backend", "method"),
+    [
+        ("test_resnet", "eager", "rankmixup-mndcg"),
+        ("test_vit", "eager", "rankmixup-mrl"),
+        pytest.param("test_convnext", "aot_eager", "rankmixup-mndcg", marks=pytest.mark.slow),
+        pytest.param("test_resnet", "inductor", "rankmixup-auto", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")  # of the compiler
+def test_a_compiled_network_of_timm_takes_the_steps_of_the_plain_one(name, backend, method, rng):
+    """Channels last, BatchNorm's statistics included."""
+    pytest.importorskip("timm")
+    with random.global_seed(0, "weights"):
+        plain = build_model(f"timm/{name}", num_classes=5, image_size=32).to(**CHANNELS_LAST)
+    network = copy.deepcopy(plain)
+    x, y = torch.randn(4, 3, 32, 32, generator=rng).to(**CHANNELS_LAST), torch.tensor([0, 1, 2, 4])
+    losses = []
+    for model, trained in ((plain, plain), (torch.compile(network, backend=backend), network)):
+        step, optimiser = objective(method, 5), torch.optim.SGD(trained.parameters(), lr=0.01)
+        for _ in range(2):
+            loss = step(model, x, y).loss
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            losses.append(loss.item())
+    assert losses[:2] == pytest.approx(losses[2:], rel=1e-4)
+    assert losses[0] != losses[1]
+    for one, two in zip(plain.state_dict().values(), network.state_dict().values(), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_manifold_mixup_of_a_compiled_network_of_timm_mixes_in_every_step(rng):
+    pytest.importorskip("timm")
+    plain = build_model("timm/test_resnet", num_classes=5, image_size=32)
+    compiled = torch.compile(plain, backend="eager")
+    x, y = torch.randn(4, 3, 32, 32, generator=rng), torch.tensor([0, 1, 2, 4])
+    shared = [objective("rankmixup-mndcg", 5, mixer=ManifoldMixup()) for _ in range(2)]
+    for _ in range(2):  # the second step with other lambdas and partners
+        one, two = (step(model, x, y).loss.item() for step, model in zip(shared, (plain, compiled), strict=True))
+        assert one == pytest.approx(two, rel=1e-5)

@@ -1,6 +1,7 @@
 """What devices can do, and what precision and parts of a batch change."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -159,3 +160,25 @@ def test_a_compiled_network_trains_as_it_would_have(tmp_path):
     plain, compiled = (rm.train(run, runs=tmp_path / str(each), accelerator="cpu", compile=each) for each in (False, True))
     with np.load(plain.predictions_path("test")) as one, np.load(compiled.predictions_path("test")) as other:
         np.testing.assert_allclose(one["logits"], other["logits"], atol=1e-2)
+
+
+@pytest.mark.filterwarnings("ignore")  # of the compiler
+def test_the_command_compiles_a_network_of_timm(tmp_path, monkeypatch, capsys):
+    """With a backend that only traces, which takes seconds; predictions are those of the network as it is."""
+    pytest.importorskip("timm")
+    compile_in_place, compiled = nn.Module.compile, []
+
+    def traced(module: nn.Module) -> None:
+        compiled.append(module)
+        compile_in_place(module, backend="eager")
+
+    monkeypatch.setattr(nn.Module, "compile", traced)
+    small = ["--data.train-size", "40", "--epochs", "1", "--batch-size", "20", "--lr", "0.01", "--accelerator", "cpu"]
+    logits = []
+    for flags in ([], ["--compile"]):
+        runs = tmp_path / str(len(flags))
+        assert main(["train", "rankmixup-mndcg", "--model", "timm/test_resnet", *small, *flags, "--runs", str(runs), "--json"]) == 0
+        with np.load(runs / json.loads(capsys.readouterr().out)["id"] / "predictions" / "test.npz") as arrays:
+            logits.append(arrays["logits"])
+    assert len(compiled) == 1
+    np.testing.assert_allclose(*logits, atol=1e-3)

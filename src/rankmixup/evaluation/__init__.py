@@ -1,7 +1,7 @@
 """Evaluation: scores and their files, every metric with its interval and noise floor, comparison of models, OOD detection."""
 
 from rankmixup.evaluation.comparison import compare, compare_scores, paired_comparison
-from rankmixup.evaluation.evaluation import evaluate, evaluate_scores, fit_calibrator, fit_temperatures
+from rankmixup.evaluation.evaluation import evaluate, evaluate_scores, fit_calibrator, fit_temperatures, predict_batches
 from rankmixup.evaluation.noise_floor import ece_noise_floor
 from rankmixup.evaluation.registry import METRICS, Metric, register_metric
 from rankmixup.evaluation.results import Calibration, Compared, Comparison, Detection, Difference, Estimate, Evaluation, NoiseFloor
@@ -11,4 +11,5 @@ from rankmixup.evaluation.uncertainty import all_metrics, metric_uncertainty
 
 __all__ = ["METRICS", "Calibration", "Compared", "Comparison", "Detection", "Difference", "Estimate", "Evaluation", "Metric", "NoiseFloor"]
 __all__ += ["Scores", "all_metrics", "compare", "compare_scores", "ece_noise_floor", "evaluate", "evaluate_scores", "fit_calibrator"]
-__all__ += ["fit_temperatures", "holm", "mcnemar", "metric_uncertainty", "over_seeds", "paired_comparison", "register_metric"]
+__all__ += ["fit_temperatures", "holm", "mcnemar", "metric_uncertainty", "over_seeds", "paired_comparison", "predict_batches"]
+__all__ += ["register_metric"]

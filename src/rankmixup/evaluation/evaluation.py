@@ -80,7 +80,16 @@ def evaluate(
 
 @torch.no_grad()
 def predict_batches(model: nn.Module, batches: Iterable[Any]) -> tuple[Float[Tensor, "N K"], Int[Tensor, " N"]]:
-    """What the model gives for each sample, in evaluation mode and on its own device, and the labels; both on the CPU."""
+    """Logits of each sample, in evaluation mode and on the model's own device, and the labels; both on the CPU.
+
+    Args:
+        model: A module that returns logits `[B, K]`; its mode is put back.
+        batches: A `DataLoader` or other iterable of batches `(x, y)`.
+
+    Returns:
+        What `evaluate`, calibrators and the `tune` of an objective take.
+    """
+    require(isinstance(model, nn.Module), f"model must be a torch.nn.Module, got {shown(model)}")
     rule = "target must be a DataLoader or another iterable of batches (x, y) where a model is evaluated"
     require(isinstance(batches, Iterable) and not isinstance(batches, Tensor), f"{rule}, got {shown(batches)}")
     device = next((each.device for each in (*model.parameters(), *model.buffers())), torch.device("cpu"))

@@ -133,7 +133,7 @@ def test_a_network_of_a_table_takes_rows_and_no_images(tmp_path):
     np.savez(tmp_path / "table.npz", x=x, y=np.where(x[:, 0] + x[:, 1] / 10 > 6, "high", "low"))
     run = rm.Run("ce", data=f"npz:{tmp_path / 'table.npz'}", optimisation=rm.Optimisation(epochs=5, batch_size=16, milestones=()))
     stored = rm.train(run, runs=tmp_path / "runs")
-    model = rm.load(stored, calibrate_with="vector")
+    model = rm.load(stored, calibrate_with="histogram")
     assert model.class_names == ("high", "low")
     test = run.data.load().test
     assert torch.equal(model.predict_proba(test.x), model.calibrator.predict_proba(stored.scores("test").logits))

@@ -119,7 +119,7 @@ class RankMixupClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         classes, features = len(self.classes_), X.shape[1]
-        require(classes > 1, f"y must hold at least two classes, got 1 class: {self.classes_[0]!r}")
+        require(classes > 1, f"y must hold at least two classes, got 1 class: {self.classes_.tolist()[0]!r}")
         target = torch.from_numpy(labels.astype(np.int64))
         rest, held = hold_out(target, self.validation_fraction, seed)
         rule = "y must hold a class of two samples or more, so that one can be held out, or validation_fraction must be 0"
@@ -164,9 +164,9 @@ class RankMixupClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _inputs(self, X: NDArray[np.floating[Any]]) -> Tensor:  # noqa: N803
         with np.errstate(over="ignore"):  # refused in the next line
-            standardized = ((X - self.mean_) / self.scale_).astype(np.float32)
+            standardized = (X - self.mean_) / self.scale_
         require_finite("X, standardized," if self.standardize else "X", standardized)
-        return torch.from_numpy(standardized)
+        return torch.from_numpy(standardized.astype(np.float32))
 
     def _checked_parameters(self) -> tuple[Method, torch.device, int]:
         """The method, where to train, and the seed of everything random."""

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -195,15 +197,16 @@ def test_every_method_trains(method):
 def test_without_held_out_samples_every_epoch_is_trained_and_nothing_is_calibrated_or_tuned():
     every = small(validation_fraction=0, calibrate=None, epochs=7).fit(X, Y)
     assert (every.n_iter_, every.validation_curve_, every.calibrator_) == (7, [], None)
-    with pytest.raises(InvalidInput, match="calibrate must be None where validation_fraction is 0.*got 'temperature'"):
+    with pytest.raises(InvalidInput, match=r"calibrate must be None where validation_fraction is 0.*got 'temperature'"):
         small(validation_fraction=0).fit(X, Y)
-    with pytest.raises(InvalidInput, match="margin of rankmixup-auto must be a number where validation_fraction is 0.*got 'auto'"):
+    with pytest.raises(InvalidInput, match=r"margin of rankmixup-auto must be a number where validation_fraction is 0.*got 'auto'"):
         small("rankmixup-auto", validation_fraction=0, calibrate=None).fit(X, Y)
 
 
 def test_a_class_of_one_sample_is_trained_and_classes_of_one_sample_alone_are_refused():
-    assert small(network=Recorder, standardize=False).fit(X[:8], [0, 0, 0, 1, 1, 1, 1, 2]).network_.seen.issuperset({np.float32(X[7, 0])})
-    with pytest.raises(InvalidInput, match="y must hold a class of two samples or more.*got 3 samples of 3 classes"):
+    fitted = small(network=Recorder, standardize=False).fit(X[:8], [0, 0, 0, 1, 1, 1, 1, 2])
+    assert np.float32(X[7, 0]) in fitted.network_.seen
+    with pytest.raises(InvalidInput, match=r"y must hold a class of two samples or more.*got 3 samples of 3 classes"):
         small().fit(X[:3], [0, 1, 2])
     with pytest.raises(InvalidInput, match="y must hold at least two classes, got 1 class: 'a'"):
         small().fit(X[:3], list("aaa"))
@@ -265,6 +268,7 @@ def test_a_network_of_ones_own_with_batchnorm_is_never_given_a_batch_of_one():
         ({"calibrate": "temprature"}, "unknown calibrator 'temprature'; did you mean"),
         ({"method": "mrll"}, "unknown method 'mrll'; did you mean"),
         ({"method": RankMixupMRL(mixer=rm.mixers.CutMix())}, "CutMix|images"),
+        ({"device": "meta"}, "device must be 'auto', 'cpu' or a device of this machine, got 'meta'"),
         ({"device": "cuda:99"}, "device must be 'auto', 'cpu' or a device of this machine, got 'cuda:99'"),
         ({"random_state": "x"}, "random_state must be None, a whole number from 0 or a RandomState, got 'x'"),
         ({"validation_fraction": 1.0}, "validation_fraction must be less than 1, got 1.0"),
@@ -277,11 +281,11 @@ def test_wrong_parameters_are_refused_in_a_sentence_when_it_is_fitted(wrong, sen
 
 
 def test_numbers_that_a_network_cannot_take_are_refused():
-    with pytest.raises(InvalidInput, match="X must hold finite numbers that float32 can hold, got 1e.60 at .0, 1."):
+    with pytest.raises(InvalidInput, match=r"X must hold finite numbers that float32 can hold, got 1e.60 at .0, 1."):
         small(standardize=False).fit(np.where(np.arange(5) == 1, 1e60, X), Y)
     with pytest.raises(InvalidInput, match="X, standardized, must hold finite numbers"):
         small().fit(X, Y).predict(X * 1e60)
-    with pytest.raises(WorkFailed, match="the loss must stay finite, got another number in epoch .*; try a lower learning_rate"):
+    with pytest.raises(WorkFailed, match=r"the loss must stay finite, got another number in epoch .*; try a lower learning_rate"):
         small(learning_rate=1e30).fit(X, Y)
 
 
@@ -290,3 +294,16 @@ def test_epochs_are_printed_only_if_asked(capsys):
     assert capsys.readouterr().out == ""
     small(epochs=2, verbose=1).fit(X, Y)
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["epoch 1", "epoch 2"]
+
+
+def test_the_examples_of_the_document_run_in_order():
+    text = (Path(__file__).parents[2] / "docs" / "sklearn.md").read_text()
+    first, *others = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert len(text.partition(first)[0].splitlines()) + len(first.splitlines()) < 40  # one screen to the first result
+    names: dict[str, object] = {}
+    exec(first, names)
+    assert names["clf"].score(names["X_test"], names["y_test"]) > 0.9
+    for example in others:
+        exec(example, names)
+    assert isinstance(names["clf"].network_[2], nn.Dropout)
+    assert set(names["search"].best_params_) == {"method__margin", "method__mixer__alpha"}

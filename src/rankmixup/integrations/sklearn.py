@@ -124,7 +124,7 @@ class RankMixupClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rest, held = hold_out(target, self.validation_fraction, seed)
         rule = "y must hold a class of two samples or more, so that one can be held out, or validation_fraction must be 0"
         require(len(held) > 0 or self.validation_fraction == 0, f"{rule}, got {len(target)} samples of {classes} classes")
-        mean, scale = moments(torch.from_numpy(X[rest])) if self.standardize else ([0.0] * features, [1.0] * features)
+        mean, scale = moments(torch.from_numpy(X[rest.numpy()])) if self.standardize else ([0.0] * features, [1.0] * features)
         self.mean_, self.scale_ = np.array(mean), np.array(scale)
         require_finite("the standard deviations of X", self.scale_)
 

@@ -61,12 +61,12 @@ def _own_fields(value: Configured) -> dict[str, Any]:
 
 def as_device(name: Any) -> torch.device:
     """The device of this name; "auto" is a GPU if there is one."""
+    wrong = f"device must be 'auto', 'cpu' or a device of this machine, got {shown(name)}"
+    require(isinstance(name, (str, torch.device)) and str(name) != "meta", wrong)
+    if name == "auto":
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        return found or torch.device("cpu")
     try:
-        if name == "auto":
-            found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-            return found or torch.device("cpu")
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, TypeError, AssertionError) as error:  # AssertionError: torch built without CUDA
-        raise InvalidInput(f"device must be 'auto', 'cpu' or a device of this machine, got {shown(name)}") from error
-    return device
+        return torch.empty(0, device=torch.device(name)).device
+    except (RuntimeError, AssertionError) as error:  # AssertionError: torch was built without CUDA
+        raise InvalidInput(wrong) from error

@@ -1,11 +1,14 @@
 """The study of the scikit-learn estimator: its table is made of its records, and it measures predictions of unseen folds."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 
+from rankmixup.reports.results import insert_summary
 from studies.sklearn_study import DATA, SEEDS, measured, models, read_study, table
 
 
@@ -34,3 +37,8 @@ def test_each_sample_is_predicted_by_a_classifier_that_has_not_seen_it():
 def test_what_is_stored_is_what_the_study_fits():
     found = {(record["data"], record["model"], record["seed"]) for record in read_study()}
     assert found == {(data, name, seed) for data in DATA for name in models(0) for seed in range(SEEDS)}
+
+
+def test_the_document_has_the_table_of_the_stored_records():
+    text = (Path(__file__).parents[2] / "docs" / "sklearn.md").read_text()
+    assert text == insert_summary(text, table(read_study()), "sklearn"), "python -m studies.results writes it"

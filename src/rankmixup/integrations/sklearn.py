@@ -55,7 +55,9 @@ class RankMixupClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes:
         classes_: The class labels, sorted.
-        network_: The trained network, which takes standardized inputs if `standardize` is set.
+        mean_: What was subtracted from each feature; zeros unless `standardize` is set.
+        scale_: What each feature was then divided by; ones unless `standardize` is set.
+        network_: The trained network; it takes features that are so standardized.
         calibrator_: The fitted calibrator with its `report_`; None if `calibrate` is, or if the held-out samples do not show that it
             lowers the NLL of samples that it was not fitted to.
         method_: The method in the epoch that was kept, with a number in the place of every "auto".
@@ -134,7 +136,8 @@ class RankMixupClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         method.check_input((features,))
         method.check_model(network)
         train, validation = ((inputs[rows].to(device), target[rows].to(device)) for rows in (rest, held))
-        schedule = Schedule(self.epochs, self.batch_size, self.learning_rate, self.weight_decay, self.n_iter_no_change)
+        rates = float(self.learning_rate), float(self.weight_decay)
+        schedule = Schedule(self.epochs, self.batch_size, *rates, self.n_iter_no_change)
         history = train_network(network, step, train, validation, schedule, seed, print if self.verbose else None)
         self.network_, self.method_ = network.cpu().eval(), history.method
         self.loss_curve_, self.validation_curve_, self.n_iter_ = history.loss, history.nll, len(history.loss)
@@ -191,9 +194,8 @@ class RankMixupClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         try:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         except (TypeError, ValueError) as error:
-            raise InvalidInput(
-                f"random_state must be None, a whole number from 0 or a RandomState, got {shown(self.random_state)}"
-            ) from error
+            rule = "random_state must be None, a whole number from 0 or a RandomState"
+            raise InvalidInput(f"{rule}, got {shown(self.random_state)}") from error
         return method, as_device(self.device), seed
 
     def _new_network(self, features: int, classes: int, seed: int) -> nn.Module:

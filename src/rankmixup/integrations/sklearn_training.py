@@ -85,15 +85,16 @@ def train_network(
     optimiser = torch.optim.AdamW(trained, learning_rate, weight_decay=weight_decay)
     order, best, selected = random.stream(seed, "order"), math.inf, None
     with random.global_seed(seed, "training"):
-        for step.epoch in range(epochs):
+        for epoch in range(epochs):
+            step.epoch = epoch
             history.loss.append(_train_epoch(network, step, x, y, optimiser, torch.randperm(len(y), generator=order), batch_size))
-            message = f"epoch {step.epoch + 1}: loss {history.loss[-1]:.4f}"
+            message = f"epoch {epoch + 1}: loss {history.loss[-1]:.4f}"
             if len(held_y) > 0:
                 logits, active = predict_logits(network, held_x), step.active
                 history.nll.append(F.cross_entropy(logits.cpu().double(), held_y.cpu()).item())  # some devices have no float64
                 message += f", held-out NLL {history.nll[-1]:.4f}"
             if not all(math.isfinite(each[-1]) for each in (history.loss, history.nll) if each):
-                raise WorkFailed(f"the loss must stay finite, got another number in epoch {step.epoch + 1}; try a lower learning_rate")
+                raise WorkFailed(f"the loss must stay finite, got another number in epoch {epoch + 1}; try a lower learning_rate")
             if report is not None:
                 report(message)
             if len(held_y) == 0:
@@ -130,7 +131,7 @@ def _train_epoch(
 
 
 def useful_calibrator(kind: type[Calibrator], logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Calibrator | None:
-    """A calibrator fitted to held-out samples, or None if they are too few to show that it helps.
+    """A calibrator fitted to held-out samples, or None if they do not show that it helps.
 
     It helps if its fit converged and it lowers the NLL of samples that it was not fitted to, each of five parts in turn. Of a few samples,
     all classified correctly, the likelihood is highest at probabilities of 1, whatever the network will get wrong later.

@@ -27,7 +27,7 @@ def fields_of(value: Configured) -> dict[str, Any]:
 
     >>> from rankmixup.methods import MixupTraining
     >>> fields_of(MixupTraining())["mixer__alpha"]
-    1.0
+    0.2
     """
     found = _own_fields(value)
     for name, part in list(found.items()):

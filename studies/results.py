@@ -5,7 +5,8 @@ rankmixup reproduce tournament --scale cpu --data-root DATA --write results/cpu
 rankmixup reproduce ablation --scale cpu --data-root DATA --write results/cpu --columns digits
 rankmixup reproduce sweeps --scale cpu --data-root DATA --write results/cpu --seeds 3
 python -m studies.finetune
-python -m studies.results            # from their JSON: the other files of results/cpu, docs/{results,tournament,finetune}.md, README.md
+python -m studies.sklearn_study
+python -m studies.results       # from their JSON: the other files of results/cpu, README.md, docs/{results,tournament,finetune,sklearn}.md
 """
 
 from pathlib import Path
@@ -15,7 +16,7 @@ from rankmixup.files import write_atomic
 from rankmixup.reports.export import to_markdown
 from rankmixup.reports.results import insert_summary, read_scorecard, results_page, summary, write_results
 from rankmixup.reports.tournament import read_tournament, summary_table, tournament_page, write_tournament
-from studies import finetune
+from studies import finetune, sklearn_study
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "results" / "cpu"
@@ -38,12 +39,13 @@ def documents() -> dict[Path, str]:
     changed = {name.capitalize(): read_tournament(FOLDER, name) for name in CHANGED if (FOLDER / f"{name}.json").is_file()}
     said = FOLDER / "tournament-notes.md"  # written by hand: what to use when, and what went wrong
     tournament = tournament_page(found, changed, "../results/cpu/figures", TOURNAMENT, said.read_text() if said.is_file() else "")
-    readme, tuning = ROOT / "README.md", ROOT / "docs" / "finetune.md"
+    readme, tuning, estimator = ROOT / "README.md", ROOT / "docs" / "finetune.md", ROOT / "docs" / "sklearn.md"
     text = insert_summary(readme.read_text(), summary(card, "docs/results.md"))
     return {
         ROOT / "docs" / "results.md": page.rstrip("\n") + "\n",
         ROOT / "docs" / "tournament.md": tournament,
         tuning: insert_summary(tuning.read_text(), finetune.table(finetune.read_study()), "finetune"),
+        estimator: insert_summary(estimator.read_text(), sklearn_study.table(sklearn_study.read_study()), "sklearn"),
         readme: insert_summary(text, to_markdown(summary_table(found, SHORT)), "tournament"),
     }
 

@@ -15,6 +15,7 @@ from rankmixup.errors import InvalidInput
 from rankmixup.methods import Method
 from rankmixup.mixers import Mixed, Mixer
 from rankmixup.posthoc import TemperatureScaling
+from rankmixup.sklearn import RankMixupClassifier
 from tests.oracles import ConvNet, images, unchecked
 
 LOGITS = torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 0.5], [0.0, 3.0, 1.0], [2.0, 0.0, 1.0]])
@@ -57,6 +58,11 @@ def fit_and_transform(logits, target, others, **named):
 
 def given_arrays(x, y):
     return given_data([(x, y)] * 3, Digits())
+
+
+def fitted_estimator(**named):
+    x = np.random.default_rng(0).normal(size=(8, 2))
+    return RankMixupClassifier(**named).fit(x, [0, 1, 0, 1, 0, 1, 0, 1]).predict_proba(x)
 
 
 def calls():
@@ -106,6 +112,7 @@ def calls():
         (given_data, ([(LOGITS, Y)] * 3, Digits()), {}),
         (rm.evaluate, (LOGITS, Y), {"calibrate_on": None, "ood": None, "seed": 0, "from_logits": True, "replicates": 10}),
         (fit_and_transform, (LOGITS, Y, LOGITS), {"objective": "nll", "num_bins": 15}),
+        (fitted_estimator, (), RankMixupClassifier(epochs=1, n_iter_no_change=1, random_state=0).get_params(deep=False)),
         (evaluation.all_metrics, (LOGITS, Y), options(evaluation.all_metrics)),
         (evaluation.paired_comparison, (LOGITS, LOGITS, Y, "ece"), options(evaluation.paired_comparison) | some),
         (evaluation.ece_noise_floor, (LAM, 0.1, rng), options(evaluation.ece_noise_floor) | {"replicates": 10}),

@@ -4,7 +4,7 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from rankmixup.methods.dials import Dial
 from rankmixup.mixers import Mixer
 from rankmixup.ops import Loss, check_logits
 from rankmixup.registry import Registry
-from rankmixup.types import Batch, Context, StepOutput
+from rankmixup.types import Batch, Context, StepOutput, call_model
 
 _registry: "Registry[type[Method]]" = Registry("method", "rankmixup.methods")
 register = _registry.register
@@ -29,6 +29,8 @@ class Method(Configured):
     orders_mixes: ClassVar[bool] = False
     """Whether the loss asks for less confidence the more a sample is mixed, so that training is wrong if it does not come about."""
 
+    needs: ClassVar[tuple[Literal["class_counts", "index"], ...]] = ()
+    """What the method cannot do without: the training samples of each class, or the position of each sample in the training set."""
     nonnegative: ClassVar[tuple[str, ...]] = ()
     """Names of the fields that must be at least 0."""
 
@@ -93,5 +95,5 @@ class LossMethod(Method):
         return self.function(logits, target, **{name: value for name, value in vars(self).items() if name in taken})
 
     def __call__(self, model: nn.Module, batch: Batch, ctx: Context) -> StepOutput:
-        logits = check_logits(model(batch.x), rows=len(batch.x))
+        logits = check_logits(call_model(model, batch.x), rows=len(batch.y))
         return StepOutput(self.loss(logits, batch.y), logits, {})

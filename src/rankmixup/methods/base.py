@@ -4,13 +4,13 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from rankmixup.config import Configured
-from rankmixup.errors import require_number
+from rankmixup.errors import InvalidInput, require, require_number, shown
 from rankmixup.methods.dials import Dial
 from rankmixup.mixers import Mixer
 from rankmixup.ops import Loss, check_logits
@@ -97,3 +97,14 @@ class LossMethod(Method):
     def __call__(self, model: nn.Module, batch: Batch, ctx: Context) -> StepOutput:
         logits = check_logits(call_model(model, batch.x), rows=len(batch.y))
         return StepOutput(self.loss(logits, batch.y), logits, {})
+
+
+def resolved(method: Method | type[Method] | str, fields: Mapping[str, Any]) -> Method:
+    """The method itself, or that of a name or class with these values of its fields."""
+    kind = Method.registry[method] if isinstance(method, str) else method
+    if isinstance(kind, type) and issubclass(kind, Method):
+        return kind.with_fields(fields)
+    if not isinstance(kind, Method):
+        raise InvalidInput(f"method must be a method or the name of one, got {shown(method)}")
+    require(not fields, f"{', '.join(fields)} must be set in the method itself or be given with its name or class, got {shown(method)}")
+    return kind

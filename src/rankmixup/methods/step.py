@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from rankmixup import random
 from rankmixup.errors import InvalidInput, require, require_whole, shown
-from rankmixup.methods.base import Method
+from rankmixup.methods.base import Method, resolved
 from rankmixup.methods.cross_entropy import cross_entropy_loss
 from rankmixup.methods.dials import FITS, Controller, confidence_gap
 from rankmixup.ops import Logits, Target, as_tensor, check_batch, check_counts, check_logits, class_indices, upcast
@@ -185,13 +185,7 @@ def objective(
     >>> objective("mbls", num_classes=10, margin=8.0)
     Objective(MbLS(margin=8.0, weight=0.1), num_classes=10)
     """
-    kind = Method.registry[method] if isinstance(method, str) else method
-    if isinstance(kind, type) and issubclass(kind, Method):
-        method = kind.with_fields(fields)
-    require(isinstance(method, Method), f"method must be a method or the name of one, got {shown(method)}")
-    assert isinstance(method, Method)
-    unused = ", ".join(fields) if kind is method else ""
-    require(not unused, f"{unused} must be set in the method itself or be given with its name or class, got {shown(method)}")
+    method = resolved(method, fields)
     num_classes, seed, rank = require_whole("num_classes", num_classes, least=1), require_whole("seed", seed), require_whole("rank", rank)
     method.check_task(num_classes)
     counts = None

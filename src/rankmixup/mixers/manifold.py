@@ -50,6 +50,8 @@ class ManifoldMixup(Mixer):
     sample's, so use layers behind the last attention there.
     """
 
+    mixes_inputs = False
+
     layer: str = "last"
     """Dotted name of the layer behind which to mix; "last" is the last stage, "random" one of `layers` in each batch, "embeddings" the
     input embeddings."""

@@ -1,8 +1,7 @@
 """A method in the Trainer of Hugging Face."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +10,8 @@ from torch.utils.data import DataLoader
 from rankmixup import random
 from rankmixup.errors import InvalidInput, import_extra, require, shown
 from rankmixup.evaluation import METRICS, all_metrics, ece_noise_floor
-from rankmixup.files import readable, write_atomic
 from rankmixup.integrations.samples import INDEX, Indexed, IndexedCollator, count_classes
+from rankmixup.integrations.transformers_checkpoints import ObjectiveCheckpoints
 from rankmixup.methods import Method, Objective, cross_entropy_loss, objective
 from rankmixup.methods.base import resolved
 from rankmixup.ops import check_logits, confidence, upcast
@@ -21,14 +20,7 @@ from rankmixup.types import LogitsOf, take_logits
 for _package in ("transformers", "accelerate"):
     import_extra(_package, "rankmixup.integrations.transformers", "transformers")
 
-from safetensors import safe_open  # noqa: E402
-from safetensors.torch import save  # noqa: E402
 from transformers import Trainer  # noqa: E402
-
-if TYPE_CHECKING:
-    _Base = Trainer
-else:
-    _Base = object
 
 __all__ = ["RankMixupMixin", "RankMixupTrainer"]
 
@@ -37,7 +29,7 @@ _REPLICATES = 100
 """Simulated models behind the noise floor: enough for its mean, cheap enough for every evaluation."""
 
 
-class RankMixupMixin(_Base):
+class RankMixupMixin(ObjectiveCheckpoints):
     """Trains with a method of this library. To be put before `Trainer`, or a subclass of it, among the bases of a class.
 
     Training takes the method's loss. The means of its terms, and the values of its fields that are "auto", are logged with the loss.
@@ -59,8 +51,6 @@ class RankMixupMixin(_Base):
         **kwargs: As for `Trainer`.
     """
 
-    objective: Objective
-    """The method with its random stream and its state."""
     loss_is_scaled_for_ga = False  # the loss is the mean over a batch, to be divided by the number of batches that are accumulated
 
     def __init__(
@@ -196,28 +186,6 @@ class RankMixupMixin(_Base):
         finally:
             self.train_dataset, self.data_collator = dataset, collator
 
-    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
-        super()._save_optimizer_and_scheduler(output_dir)
-        path = _file(output_dir, self.args.process_index)
-        path.parent.mkdir(parents=True, exist_ok=True)  # another process may come first
-        tensors = {name: value.detach().cpu().contiguous() for name, value in self.objective.state_dict().items()}
-        write_atomic(path, save(tensors, {"objective": self.objective.extra_repr()}))
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is None:
-            return
-        rank = self.args.process_index
-        own = _file(checkpoint, rank)
-        path = own if own.exists() else _file(checkpoint, 0)
-        require(path.exists(), f"{checkpoint} must hold {path.name}, as checkpoints of this class do; start from its weights instead")
-        with readable(path, "the saved state of a method", Exception), safe_open(path, framework="pt") as file:
-            saved, tensors = (file.metadata() or {}).get("objective"), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        require(saved == self.objective.extra_repr(), f"the method must be that of {path}, {saved}, got {self.objective.extra_repr()}")
-        self.objective.load_state_dict(tensors)
-        if path != own:  # there was no such process
-            self.objective.draw_from(random.stream(self.args.seed, "mixing", rank, self.state.global_step))
-
 
 class RankMixupTrainer(RankMixupMixin, Trainer):
     """`transformers.Trainer` with a method of this library: `RankMixupTrainer(model, args, method="rankmixup-mrl", ...)`."""
@@ -231,7 +199,3 @@ def _figures(logits: Tensor, target: Tensor, seed: int) -> dict[str, float]:
     found = {name: float(values[name] or 0) for name in _FIGURES}
     floor = ece_noise_floor(confidence(logits), found["ece"], random.stream(seed, "noise-floor"), replicates=_REPLICATES)
     return found | {"ece_floor": floor.mean}
-
-
-def _file(folder: str, rank: int) -> Path:
-    return Path(folder) / f"rankmixup_objective_{rank}.safetensors"

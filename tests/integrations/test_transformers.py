@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, SequentialSampler
+from torch.utils.data import SequentialSampler
 
 import rankmixup as rm
 from rankmixup import metrics
@@ -137,13 +137,13 @@ def test_resuming_goes_on_as_if_training_had_not_stopped(model, method, fields, 
 
 def test_a_checkpoint_of_another_method_or_trainer_is_refused(tmp_path):
     trainer(tmp_path, save_strategy="steps", save_steps=2).train()
-    with pytest.raises(InvalidInput, match="the method must be that of .*CrossEntropy.*got Focal"):
+    with pytest.raises(InvalidInput, match=r"the method must be that of .*CrossEntropy.*got Focal"):
         trainer(tmp_path, method="focal").train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
     (tmp_path / "checkpoint-2" / "rankmixup_objective_0.safetensors").write_bytes(b"\x08")
     with pytest.raises(InvalidInput, match="must be the saved state of a method, it cannot be read"):
         trainer(tmp_path).train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
     (tmp_path / "checkpoint-2" / "rankmixup_objective_0.safetensors").unlink()
-    with pytest.raises(InvalidInput, match="must hold rankmixup_objective_0.safetensors"):
+    with pytest.raises(InvalidInput, match=r"must hold rankmixup_objective_0\.safetensors"):
         trainer(tmp_path).train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
 
 
@@ -295,4 +295,5 @@ def test_the_examples_of_the_documents_train(tmp_path, monkeypatch):
     for example in blocks("transformers.md", "python"):
         exec(compile(example, "transformers.md", "exec"), names)
     assert names["trainer"].state.global_step > 0
-    assert isinstance(names["loader"], DataLoader)
+    assert names["trainer"].state.log_history[-1]["eval_accuracy"] > 0.9
+    assert names["step"].steps > 0

@@ -10,6 +10,7 @@ from rankmixup import random
 from rankmixup.errors import InvalidInput, require, shown
 from rankmixup.methods import Method, Objective, cross_entropy_loss, objective
 from rankmixup.ops import check_logits
+from rankmixup.types import Inputs, call_model
 
 try:
     import lightning
@@ -59,9 +60,9 @@ class MethodModule(lightning.LightningModule):
         """Move what is not registered."""
         self.objective.to(self.device)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Inputs) -> Tensor:
         """Logits."""
-        return self.model(x)
+        return call_model(self.model, x)
 
     def training_step(self, batch: Sequence[Tensor], batch_idx: int) -> Tensor:
         """Loss of the method; its terms are logged."""
@@ -74,7 +75,7 @@ class MethodModule(lightning.LightningModule):
     def validation_step(self, batch: Sequence[Tensor], batch_idx: int) -> None:
         """Cross-entropy and accuracy of the network as it is."""
         x, y, *_ = batch
-        logits = check_logits(self(x), rows=len(x), classes=self.objective.num_classes)
+        logits = check_logits(self(x), rows=len(y), classes=self.objective.num_classes)
         figures = {"val_nll": cross_entropy_loss(logits, y), "val_accuracy": (logits.argmax(1) == y).float().mean()}
         self.log_dict(figures, sync_dist=True, batch_size=len(y))
         if self.objective.dials and not self.trainer.sanity_checking:

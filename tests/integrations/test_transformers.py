@@ -73,10 +73,13 @@ CASES = [
     ("bert", ManifoldMixup(layer="bert.pooler")),
     ("bert", LogitMixup()),
 ]
+SOME = [
+    (model, mixer, "rankmixup-mndcg")
+    for model, mixer in (("vit", Mixup()), ("vit", EMBEDDINGS), ("bert", EMBEDDINGS), ("bert", LogitMixup()))
+]
 
 
-@pytest.mark.parametrize("method", ["rankmixup-mrl", "rankmixup-mndcg"])
-@pytest.mark.parametrize(("model", "mixer"), CASES)
+@pytest.mark.parametrize(("model", "mixer", "method"), [(*case, "rankmixup-mrl") for case in CASES] + SOME)
 def test_training_takes_the_steps_of_a_plain_loop(model, mixer, method, tmp_path):
     trained = trainer(tmp_path, model, method, fields={"mixer": mixer})
     trained.train()
@@ -87,7 +90,7 @@ def test_training_takes_the_steps_of_a_plain_loop(model, mixer, method, tmp_path
 
 
 @pytest.mark.parametrize("version", ["new", "old"])
-@pytest.mark.parametrize("method", ["ce", "focal"])
+@pytest.mark.parametrize("method", ["focal"])
 def test_accumulated_batches_are_one_large_batch(method, version, tmp_path, monkeypatch):
     """Versions of Trainer that do not know `loss_is_scaled_for_ga` look elsewhere."""
     if version == "old":
@@ -118,10 +121,10 @@ RESUMED = [
 def test_resuming_goes_on_as_if_training_had_not_stopped(model, method, fields, cls, tmp_path):
     """Shuffled and with dropout; from the middle of an epoch."""
 
-    def made(folder: str, **options: Any) -> RankMixupTrainer:
+    def made(folder: str) -> RankMixupTrainer:
         network = bert(hidden_dropout_prob=0.3) if model == "bert" else None
         more = {"save_strategy": "steps", "save_steps": 3, "eval_strategy": "steps", "eval_steps": 2}
-        return trainer(tmp_path / folder, model, method, cls=cls, fields=fields, network=network, max_steps=6, **(more | options))
+        return trainer(tmp_path / folder, model, method, cls=cls, fields=fields, network=network, max_steps=6, **more)
 
     whole = made("whole")
     whole.train()
@@ -130,9 +133,6 @@ def test_resuming_goes_on_as_if_training_had_not_stopped(model, method, fields, 
     assert_same_weights(whole.model, resumed.model)
     for name, value in whole.objective.state_dict().items():
         assert torch.equal(value, resumed.objective.state_dict()[name]), name
-    other = made("other", seed=1)
-    other.train()
-    assert not torch.equal(other.model.classifier.weight, whole.model.classifier.weight)
 
 
 def test_a_checkpoint_of_another_method_or_trainer_is_refused(tmp_path):

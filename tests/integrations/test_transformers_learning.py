@@ -53,7 +53,6 @@ def test_confidence_follows_lambda_more_than_with_cross_entropy(seed, tmp_path):
         told = trained.evaluate()
         found[method] = ordering(trained.model, sentences(SIZE, seed=100 + seed)) | {"ece": told["eval_ece"]}
         assert told["eval_accuracy"] > 0.85
-    print(seed, found)
     ce, mrl = found.values()
     assert mrl["tau"] > ce["tau"] + 0.05
     assert mrl["violated_raw"] < 0.6 * ce["violated_raw"]

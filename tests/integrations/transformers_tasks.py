@@ -32,7 +32,7 @@ class Samples(Dataset):
         self.columns = {**columns, "labels": labels, "title": torch.arange(len(labels))}
 
     def __len__(self) -> int:
-        return len(self.columns["title"])
+        return len(next(iter(self.columns.values())))
 
     def __getitem__(self, place: int) -> dict[str, torch.Tensor]:
         return {name: column[place] for name, column in self.columns.items()}

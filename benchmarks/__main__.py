@@ -2,7 +2,21 @@ import platform
 
 import torch
 
-from benchmarks import command, data, deploy, folders, loop, memory, methods, metrics, posthoc, switches, training_step, uncertainty
+from benchmarks import (
+    command,
+    data,
+    deploy,
+    folders,
+    loop,
+    memory,
+    methods,
+    metrics,
+    posthoc,
+    switches,
+    training_step,
+    transformers_step,
+    uncertainty,
+)
 from rankmixup.training import keep_freed_memory
 
 kept = "freed memory kept, as in rankmixup train" if keep_freed_memory() else "freed memory returned"
@@ -15,6 +29,8 @@ print(f"\nSwitches, N = {switches.N}:")
 print("\n".join(switches.main()))
 print(f"\nTraining loop, ResNet-8 on CIFAR-10, epochs of {loop.STEPS} batches of {loop.BATCH}:")
 print("\n".join(loop.main()))
+print(f"\nHugging Face's Trainer, BERT with four layers, batches of {transformers_step.BATCH} x {transformers_step.LENGTH} tokens:")
+print("\n".join(transformers_step.main()))
 print("\nMetrics:")
 print("\n".join(metrics.main()))
 print("\nUncertainty of metrics:")

@@ -105,7 +105,7 @@ CHANGES = {
     },
     RankMixupMNDCG(): {"weight": 0.2, "mixer": Mixup(alpha=1.0), "num_mixes": 2, "ratio": "paper", "relevance": "lambda"},
     ManifoldMixup(layer="random"): {"alpha": 2.0, "lam_mode": "sample", "layer": "layer1", "layers": ("layer1",), "forward": "separate"},
-    Mixup(): {"alpha": 2.0, "lam_mode": "sample", "forward": "joint"},
+    Mixup(): {"alpha": 2.0, "lam_mode": "sample", "forward": "joint", "mixes": ("pixel_values",)},
 }
 
 

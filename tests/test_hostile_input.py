@@ -106,11 +106,15 @@ def calls():
         yield pytest.param(lambda y, index, step=step: step(ConvNet(), images(4), y, index), (Y, torch.arange(4)), {}, id=f"step-{name}")
     some = {"replicates": 10, "rng": rng}
     more = [
-        (rm.objective, ("ce", 3), {"seed": 0, "class_counts": None, "dataset_size": None, "rank": 0}),
+        (rm.objective, ("ce", 3), {"seed": 0, "class_counts": None, "dataset_size": None, "rank": 0, "logits_of": None}),
         (rm.build_model, ("resnet8",), {"num_classes": 3, "image_size": 8, "in_channels": 1}),
         (given_arrays, (LOGITS, Y), {}),
         (given_data, ([(LOGITS, Y)] * 3, Digits()), {}),
-        (rm.evaluate, (LOGITS, Y), {"calibrate_on": None, "ood": None, "seed": 0, "from_logits": True, "replicates": 10}),
+        (
+            rm.evaluate,
+            (LOGITS, Y),
+            {"calibrate_on": None, "ood": None, "seed": 0, "from_logits": True, "replicates": 10, "logits_of": None},
+        ),
         (fit_and_transform, (LOGITS, Y, LOGITS), {"objective": "nll", "num_bins": 15}),
         (fitted_estimator, (), RankMixupClassifier(epochs=1, n_iter_no_change=1, random_state=0).get_params(deep=False)),
         (evaluation.all_metrics, (LOGITS, Y), options(evaluation.all_metrics)),

@@ -1,22 +1,28 @@
 """What passes between a loop, a method and a mixer."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from rankmixup.errors import require_whole
-from rankmixup.ops import Target, check_unit, class_indices
+from rankmixup.errors import InvalidInput, require, require_whole, shown
+from rankmixup.ops import Target, check_tensor, check_unit, class_indices
+
+Inputs: TypeAlias = Tensor | Sequence[Any] | Mapping[str, Any]
+"""Inputs of a model: a tensor `[B, ...]`, or a tuple or mapping of such tensors, which may be nested."""
+LogitsOf: TypeAlias = Callable[[Any], Tensor]
+"""What takes the logits from that which a model returns."""
 
 
 @dataclass(frozen=True)
 class Batch:
     """One training batch."""
 
-    x: Tensor
-    """Inputs, `[B, ...]`."""
+    x: Any
+    """`Inputs` of B samples: a tensor (always, in `rankmixup.train`), a tuple or a mapping of tensors; for `call_model`."""
     y: Int[Tensor, " B"]
     """Class indices."""
     index: Int[Tensor, " B"] | None = None
@@ -78,3 +84,74 @@ class Mixed(NamedTuple):
 
     def _indices(self, target: Target, classes: int) -> Int[Tensor, " B"]:
         return class_indices("target", target, self.partner.shape[-1], classes, self.partner)
+
+
+def map_leaves(function: Callable[..., Tensor], x: Inputs, *others: Any, name: str = "x") -> Any:
+    """`x` with `function(name, tensor)` in the place of each of its tensors, whose name is its key or its place in a tuple.
+
+    `others` are built like `x`; the function is given their tensors too.
+
+    >>> map_leaves(lambda name, leaf: leaf + 1, {"a": torch.tensor([1]), "b": (torch.tensor([2]),)})
+    {'a': tensor([2]), 'b': (tensor([3]),)}
+    """
+    if isinstance(x, Tensor):
+        return function(name, x, *others)
+    inside = "" if name == "x" else f"{name}."
+    if isinstance(x, Mapping):
+        require(all(isinstance(key, str) for key in x), f"{name} must have strings as keys, got {shown(list(x))}")
+        return {key: map_leaves(function, value, *(each[key] for each in others), name=inside + key) for key, value in x.items()}
+    if isinstance(x, (tuple, list)):
+        places = enumerate(zip(x, *others, strict=True))
+        return tuple(map_leaves(function, *values, name=f"{inside}{place}") for place, values in places)
+    where = "" if name == "x" else f" as {name!r}"
+    raise InvalidInput(f"x must be a tensor, or a tuple or mapping of tensors, got {shown(x)}{where}")
+
+
+def named_leaves(x: Inputs) -> dict[str, Tensor]:
+    """The tensors of `x` by name."""
+    leaves: dict[str, Tensor] = {}
+    map_leaves(lambda name, leaf: leaves.setdefault(name, leaf), x)
+    return leaves
+
+
+def batch_size(x: Inputs) -> int:
+    """How many samples `x` holds; refuses tensors of different lengths."""
+    sizes: dict[str, int] = {}
+    for name, leaf in [("x", x)] if isinstance(x, Tensor) else named_leaves(x).items():
+        require(check_tensor(name, leaf).ndim > 0, f"{name} must be a batch of samples, got a single number")
+        sizes[name] = len(leaf)
+    require(len(sizes) > 0, f"x must hold at least one tensor, got {shown(x)}")
+    require(len(set(sizes.values())) == 1, f"x must hold tensors with one batch size, got {shown(sizes)}")
+    return next(iter(sizes.values()))
+
+
+def call_model(model: nn.Module, x: Inputs, logits_of: LogitsOf | None = None) -> Tensor:
+    """The logits that a model gives for `x`.
+
+    A tensor is passed as it is, a tuple as positional arguments, and a mapping as keyword arguments, except for an entry "labels", with
+    which models of Hugging Face would compute a loss of their own. See `take_logits` for what the model may return.
+    """
+    if isinstance(x, Tensor):
+        output = model(x)
+    elif isinstance(x, Mapping):
+        output = model(**{name: value for name, value in x.items() if name != "labels"})
+    else:
+        output = model(*x)
+    return output if logits_of is None and isinstance(output, Tensor) else take_logits(output, logits_of)
+
+
+def take_logits(output: Any, logits_of: LogitsOf | None = None) -> Tensor:
+    """Logits from what a model returned: a tensor, an object with `.logits`, a mapping with "logits", or what `logits_of` takes from it.
+
+    >>> take_logits({"logits": torch.zeros(1, 2), "hidden": None})
+    tensor([[0., 0.]])
+    """
+    found = output if logits_of is None else logits_of(output)
+    if isinstance(found, Tensor):
+        return found
+    inner = found.get("logits") if isinstance(found, Mapping) else getattr(found, "logits", None)
+    if isinstance(inner, Tensor):
+        return inner
+    given = f"{type(found).__name__} with {shown(list(found))}" if isinstance(found, Mapping) else type(found).__name__
+    rule = "a model must return one tensor of logits [B, K], or have it as .logits or under 'logits'"
+    raise InvalidInput(f"{rule}, got {given}{'' if logits_of is None else ' from logits_of'}; name another place with logits_of=")

@@ -250,7 +250,7 @@ def test_an_alias_is_the_same_run(alias, name, data):
 
 
 def test_an_objective_shows_its_method_and_its_fields():
-    shown = "RankMixupMRL(weight=0.1, mixer=Mixup(alpha=2.0, lam_mode='batch', forward='separate'), num_mixes=1, margin=1.0"
+    shown = "RankMixupMRL(weight=0.1, mixer=Mixup(alpha=2.0, lam_mode='batch', forward='separate', mixes=()), num_mixes=1, margin=1.0"
     assert (
         repr(objective("mrl", num_classes=10, margin=1.0))
         == f"Objective({shown}, space='logit', masking='skip', gradient='both'), num_classes=10)"
@@ -324,7 +324,7 @@ def test_a_compiled_model_is_held_to_num_classes_too(wrapped):
 
 @pytest.mark.parametrize("method", ["ce", "mixup", "crl", "rankmixup-mrl"])
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("wrap", [lambda logits: {"logits": logits}, lambda logits: (logits, None), lambda logits: logits.long()])
+@pytest.mark.parametrize("wrap", [lambda logits: {"scores": logits}, lambda logits: (logits, None), lambda logits: logits.long()])
 def test_a_model_that_returns_something_else_than_logits_is_refused(method, training, wrap):
     class Wrapped(ConvNet):
         def forward(self, x):

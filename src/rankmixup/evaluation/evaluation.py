@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rankmixup import random
-from rankmixup.errors import require, require_whole, shown
+from rankmixup.errors import InvalidInput, require, require_whole, shown
 from rankmixup.evaluation.detection import detect_all
 from rankmixup.evaluation.registry import METRICS
 from rankmixup.evaluation.resampling import check_replicates
@@ -22,6 +22,7 @@ from rankmixup.metrics.ood import OODKind
 from rankmixup.metrics.rows import check_num_bins
 from rankmixup.ops import as_tensor
 from rankmixup.posthoc import CALIBRATORS, Calibrator, TemperatureScaling
+from rankmixup.types import LogitsOf, call_model, map_leaves
 
 Array = Tensor | NDArray[np.generic] | Sequence[Any]
 """Tensors, numpy arrays or lists."""
@@ -31,6 +32,7 @@ def evaluate(
     logits: Array | nn.Module,
     target: Array | Iterable[Any],
     *,
+    logits_of: LogitsOf | None = None,
     calibrate_on: tuple[Array, Array] | Calibrator | None = None,
     objective: str | None = None,
     num_bins: int = 15,
@@ -46,7 +48,8 @@ def evaluate(
 
     Args:
         logits: Test scores `[N, K]`: a tensor, an array or lists; or the model that gives them.
-        target: Their labels `[N]`; or, for a model, a `DataLoader` or other iterable of batches `(x, y)`.
+        target: Their labels `[N]`; or, for a model, a `DataLoader` or other iterable of batches: `(x, y)`, or a mapping with "labels".
+        logits_of: For a model, takes the logits from what it returns, where they are neither that itself nor its `.logits` or `["logits"]`.
         calibrate_on: Held-out scores and labels to fit a calibrator on, or a calibrator that is fitted already.
         objective: What the calibrator minimises, by default the first of its `objectives`.
         num_bins: Bins of ECE and other binned metrics, and of histogram binning, 1 to 1,000.
@@ -70,7 +73,7 @@ def evaluate(
     require(valid, f"calibrate_on must be (logits, labels) or a fitted calibrator, got {shown(calibrate_on)}")
     require(ood is None or isinstance(ood, Mapping), f"ood must name scores, as in {{'svhn': logits}}, got {shown(ood)}")
     if isinstance(logits, nn.Module):
-        logits, target = predict_batches(logits, target)
+        logits, target = predict_batches(logits, target, logits_of)
     test = as_scores(logits, target, from_logits)  # type: ignore[arg-type]
     held_out = as_scores(*calibrate_on, from_logits) if isinstance(calibrate_on, tuple | list) else calibrate_on
     unknown = {name: as_scores(each, None, from_logits) for name, each in (ood or {}).items()}
@@ -79,30 +82,35 @@ def evaluate(
 
 
 @torch.no_grad()
-def predict_batches(model: nn.Module, batches: Iterable[Any]) -> tuple[Float[Tensor, "N K"], Int[Tensor, " N"]]:
+def predict_batches(
+    model: nn.Module, batches: Iterable[Any], logits_of: LogitsOf | None = None
+) -> tuple[Float[Tensor, "N K"], Int[Tensor, " N"]]:
     """Logits of each sample, in evaluation mode and on the model's own device, and the labels; both on the CPU.
 
     Args:
         model: A module that returns logits `[B, K]`; its mode is put back.
-        batches: A `DataLoader` or other iterable of batches `(x, y)`.
+        batches: A `DataLoader` or other iterable of batches `(x, y)`, or of mappings with `"labels"`.
+        logits_of: Takes the logits out of what the model returns, where that is neither a tensor nor has `logits`.
 
     Returns:
         What `evaluate`, calibrators and the `tune` of an objective take.
     """
-    require(isinstance(model, nn.Module), f"model must be a torch.nn.Module, got {shown(model)}")
-    rule = "target must be a DataLoader or another iterable of batches (x, y) where a model is evaluated"
+    if not isinstance(model, nn.Module):
+        raise InvalidInput(f"model must be a torch.nn.Module, got {shown(model)}")
+    rule = "target must be a DataLoader or another iterable of batches, (x, y) or a mapping with 'labels', where a model is evaluated"
     require(isinstance(batches, Iterable) and not isinstance(batches, Tensor), f"{rule}, got {shown(batches)}")
     device = next((each.device for each in (*model.parameters(), *model.buffers())), torch.device("cpu"))
     was_training, outputs, labels = model.training, [], []
     model.eval()
     try:
         for batch in batches:
-            pair = isinstance(batch, tuple | list) and len(batch) == 2 and all(isinstance(each, Tensor) for each in batch)
-            require(pair, f"{rule}, got a batch {shown(batch)}")
-            output = model(batch[0].to(device))
-            require(isinstance(output, Tensor), f"model must return a tensor of logits, got {shown(output)}")
-            outputs.append(output.float().cpu())
-            labels.append(batch[1].cpu())
+            pair = isinstance(batch, tuple | list) and len(batch) == 2
+            x, y = batch if pair else (batch, batch.get("labels") if isinstance(batch, Mapping) else None)
+            if not isinstance(y, Tensor):
+                raise InvalidInput(f"{rule}, got a batch {shown(batch)}")
+            x = map_leaves(lambda _, leaf: leaf.to(device), x)
+            outputs.append(call_model(model, x, logits_of).float().cpu())
+            labels.append(y.cpu())
     finally:
         model.train(was_training)
     require(len(outputs) > 0, f"{rule}, got no batch")

@@ -12,6 +12,7 @@ from rankmixup.methods import Method, Objective, objective
 from rankmixup.metrics.streaming import Accuracy, ExpectedCalibrationError, NegativeLogLikelihood, StreamingMetric
 from rankmixup.models import build_model
 from rankmixup.ops import check_logits
+from rankmixup.types import Inputs, call_model
 
 try:
     import lightning
@@ -56,7 +57,7 @@ class MethodMixin(lightning.LightningModule):
         require(bool(held), f"{type(self).__name__} must call set_method(method, num_classes) in __init__, got no call")
         return held[0]
 
-    def method_loss(self, model: nn.Module, x: Tensor, y: Tensor, index: Tensor | None = None) -> Tensor:
+    def method_loss(self, model: nn.Module, x: Inputs, y: Tensor, index: Tensor | None = None) -> Tensor:
         """Loss of the method on a training batch; it and its terms are logged.
 
         Args:
@@ -196,9 +197,9 @@ class MethodModule(MethodMixin):
         except InvalidInput:
             return None
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Inputs) -> Tensor:
         """Logits."""
-        return self.model(x)
+        return call_model(self.model, x)
 
     def training_step(self, batch: Sequence[Tensor], batch_idx: int) -> Tensor:
         """Loss of the method; its terms are logged."""

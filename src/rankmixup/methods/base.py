@@ -4,18 +4,18 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from rankmixup.config import Configured
-from rankmixup.errors import require_number
+from rankmixup.errors import InvalidInput, require, require_number, shown
 from rankmixup.methods.dials import Dial
 from rankmixup.mixers import Mixer
 from rankmixup.ops import Loss, check_logits
 from rankmixup.registry import Registry
-from rankmixup.types import Batch, Context, StepOutput
+from rankmixup.types import Batch, Context, StepOutput, call_model
 
 _registry: "Registry[type[Method]]" = Registry("method", "rankmixup.methods")
 register = _registry.register
@@ -29,6 +29,8 @@ class Method(Configured):
     orders_mixes: ClassVar[bool] = False
     """Whether the loss asks for less confidence the more a sample is mixed, so that training is wrong if it does not come about."""
 
+    needs: ClassVar[tuple[Literal["class_counts", "index"], ...]] = ()
+    """What the method cannot do without: the training samples of each class, or the position of each sample in the training set."""
     nonnegative: ClassVar[tuple[str, ...]] = ()
     """Names of the fields that must be at least 0."""
 
@@ -93,5 +95,16 @@ class LossMethod(Method):
         return self.function(logits, target, **{name: value for name, value in vars(self).items() if name in taken})
 
     def __call__(self, model: nn.Module, batch: Batch, ctx: Context) -> StepOutput:
-        logits = check_logits(model(batch.x), rows=len(batch.x))
+        logits = check_logits(call_model(model, batch.x), rows=len(batch.y))
         return StepOutput(self.loss(logits, batch.y), logits, {})
+
+
+def resolved(method: Method | type[Method] | str, fields: Mapping[str, Any]) -> Method:
+    """The method itself, or that of a name or class with these values of its fields."""
+    kind = Method.registry[method] if isinstance(method, str) else method
+    if isinstance(kind, type) and issubclass(kind, Method):
+        return kind.with_fields(fields)
+    if not isinstance(kind, Method):
+        raise InvalidInput(f"method must be a method or the name of one, got {shown(method)}")
+    require(not fields, f"{', '.join(fields)} must be set in the method itself or be given with its name or class, got {shown(method)}")
+    return kind

@@ -11,7 +11,7 @@ from rankmixup import ops
 from rankmixup.errors import InvalidInput, require, require_number, require_whole
 from rankmixup.methods.base import Method, register
 from rankmixup.ops import Logits, Loss, PerSample, Reduction, Target
-from rankmixup.types import Batch, Context, StepOutput
+from rankmixup.types import Batch, Context, StepOutput, call_model
 
 
 def crl_loss(logits: Logits, target: Target, correctness: PerSample, *, weight: float = 1.0, reduction: Reduction = "mean") -> Loss:
@@ -92,6 +92,7 @@ class CRL(Method):
     """
 
     nonnegative = ("weight",)
+    needs = ("index",)
 
     weight: float = 1.0
     """Weight of the ranking term (the supplement's)."""
@@ -112,7 +113,7 @@ class CRL(Method):
         unlike = f"index must hold one position per sample, got shapes {list(index.shape)} and {list(batch.y.shape)}"
         require(index.shape == batch.y.shape, unlike)
         index = index.to(history.correct.device)
-        logits = ops.check_logits(model(batch.x), rows=len(batch.x))
+        logits = ops.check_logits(call_model(model, batch.x), rows=len(batch.y))
         correctness = history.normalised(index, ctx.epoch).to(logits.device)
         loss = crl_loss(logits, batch.y, correctness, weight=self.weight)
         history.update(index, logits.argmax(dim=1) == batch.y)

@@ -74,6 +74,8 @@ class Remix(MixupTraining):
     **Deviation:** no deferred re-weighting of the loss, which one of them adds.
     """
 
+    needs = ("class_counts",)
+
     mixer: Mixer = Mixup(alpha=1.0)
     """How samples are mixed."""
     kappa: float = 3.0

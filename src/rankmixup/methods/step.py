@@ -12,11 +12,11 @@ from torch.nn import functional as F
 
 from rankmixup import random
 from rankmixup.errors import InvalidInput, require, require_whole, shown
-from rankmixup.methods.base import Method
+from rankmixup.methods.base import Method, resolved
 from rankmixup.methods.cross_entropy import cross_entropy_loss
 from rankmixup.methods.dials import FITS, Controller, confidence_gap
-from rankmixup.ops import Logits, Target, as_tensor, check_batch, check_counts, check_logits, check_tensor, class_indices, upcast
-from rankmixup.types import Batch, Context, StepOutput
+from rankmixup.ops import Logits, Target, as_tensor, check_batch, check_counts, check_logits, class_indices, upcast
+from rankmixup.types import Batch, Context, Inputs, LogitsOf, StepOutput, batch_size, call_model, take_logits
 
 
 class Objective(nn.Module):
@@ -24,14 +24,17 @@ class Objective(nn.Module):
 
     In `eval()` mode it is plain cross-entropy on the raw samples: nothing is mixed, nothing is drawn. In either mode the model must
     return `num_classes` logits for each sample.
+
+    Inputs are a tensor, a tuple or a mapping of tensors; `call_model` says how a model gets them, and `take_logits` what it may return.
     """
 
-    def __init__(self, method: Method, ctx: Context):
+    def __init__(self, method: Method, ctx: Context, logits_of: LogitsOf | None = None):
         super().__init__()
         self.method = method
         self.state = ctx.state
         self.num_classes = ctx.num_classes
         self._ctx = ctx
+        self._logits_of = logits_of
         self._class_counts = ctx.class_counts
         self._controller = Controller(method.auto_dials)
         self._set_dials()
@@ -40,16 +43,19 @@ class Objective(nn.Module):
         self.epoch = 0
         self.steps = 0
 
-    def forward(self, model: nn.Module, x: Tensor, y: Int[Tensor, " B"], index: Int[Tensor, " B"] | None = None) -> StepOutput:
-        require(isinstance(model, nn.Module), f"model must be a torch.nn.Module, got {shown(model)}; wrap a function in a module")
-        # A step may forward the model more than once, which DDP does not allow.
+    def forward(self, model: nn.Module, x: Inputs, y: Int[Tensor, " B"], index: Int[Tensor, " B"] | None = None) -> StepOutput:
+        if not isinstance(model, nn.Module):  # not `require`, whose message would be made in every step, out of all layers of a network
+            raise InvalidInput(f"model must be a torch.nn.Module, got {shown(model)}; wrap a function in a module")
+        # Several forwards of a step are safe only inside a single one of DDP's.
         wrapped = isinstance(getattr(model, "_orig_mod", model), nn.parallel.DistributedDataParallel)
         require(not wrapped, "model must not be wrapped in DistributedDataParallel; wrap rankmixup.TrainStep(model, objective) instead")
+        return self.on_wrapped(model, x, y, index)
+
+    def on_wrapped(self, model: nn.Module, x: Inputs, y: Int[Tensor, " B"], index: Int[Tensor, " B"] | None = None) -> StepOutput:
+        """The same step, for trainers that wrap the model themselves in DistributedDataParallel: each forward is one of the wrapper's."""
         # Before a forward changes anything.
-        require(isinstance(x, Tensor), f"x must be a tensor, got {shown(x)}")
-        require(check_tensor("x", x).ndim > 0, "x must hold a batch of samples, got a single number")
-        y = class_indices("y", y, len(x), self.num_classes)
-        require(x.is_meta or not y.is_meta, "y must hold values, got a tensor on the meta device")
+        y = class_indices("y", y, batch_size(x), self.num_classes)
+        require(not y.is_meta or (isinstance(x, Tensor) and x.is_meta), "y must hold values, got a tensor on the meta device")
         # A hook sees what every forward of every method and mixer returns. Of a network compiled in place it would become a part.
         in_place = getattr(model, "_compiled_call_impl", None) is not None
         check = torch.compiler.disable(self._check_classes) if in_place else self._check_classes
@@ -57,7 +63,7 @@ class Objective(nn.Module):
         try:
             if self.training:
                 return self._step(model, Batch(x, y, index))
-            logits = model(x)
+            logits = call_model(model, x)  # the hook has taken them from the output
             return StepOutput(cross_entropy_loss(logits, y), logits, {})
         finally:
             watch.remove()
@@ -119,8 +125,9 @@ class Objective(nn.Module):
         self.active = dataclasses.replace(self.method, **self.dials) if self.dials else self.method
         """The method with a number in the place of every "auto"."""
 
-    def _check_classes(self, model: nn.Module, inputs: Any, logits: Any) -> None:
-        check_logits(logits, classes=self.num_classes)
+    def _check_classes(self, model: nn.Module, inputs: Any, output: Any) -> Tensor:
+        """Takes the logits from what the model returned; as a hook, gives them to whoever called it."""
+        return check_logits(take_logits(output, self._logits_of), classes=self.num_classes)
 
     def extra_repr(self) -> str:
         """The method with its fields and the number of classes."""
@@ -158,6 +165,7 @@ def objective(
     class_counts: Sequence[int] | Int[Tensor, " K"] | None = None,
     dataset_size: int | None = None,
     rank: int = 0,
+    logits_of: LogitsOf | None = None,
     **fields: Any,
 ) -> Objective:
     """Make a method ready for your own loop.
@@ -169,6 +177,7 @@ def objective(
         class_counts: Training images of each class, for methods made for long tails.
         dataset_size: Number of training images, for methods that keep a history.
         rank: Number of this process; each process mixes with a random stream of its own.
+        logits_of: Takes the logits from what the network returns, where they are neither that itself nor its `.logits` or `["logits"]`.
         **fields: Fields of the method, such as `margin=1.0`; only with a name or a class.
 
     Returns:
@@ -177,21 +186,16 @@ def objective(
     >>> objective("mbls", num_classes=10, margin=8.0)
     Objective(MbLS(margin=8.0, weight=0.1), num_classes=10)
     """
-    kind = Method.registry[method] if isinstance(method, str) else method
-    if isinstance(kind, type) and issubclass(kind, Method):
-        method = kind.with_fields(fields)
-    require(isinstance(method, Method), f"method must be a method or the name of one, got {shown(method)}")
-    assert isinstance(method, Method)
-    unused = ", ".join(fields) if kind is method else ""
-    require(not unused, f"{unused} must be set in the method itself or be given with its name or class, got {shown(method)}")
+    method = resolved(method, fields)
     num_classes, seed, rank = require_whole("num_classes", num_classes, least=1), require_whole("seed", seed), require_whole("rank", rank)
     method.check_task(num_classes)
     counts = None
     if class_counts is not None:
         counts = check_counts("class_counts", as_tensor("class_counts", class_counts), wait=True)
         require(counts.shape == (num_classes,), f"class_counts must hold {num_classes} numbers, got {list(counts.shape)}")
+    require(logits_of is None or callable(logits_of), f"logits_of must be a function, got {shown(logits_of)}")
     state = method.initial_state(num_classes=num_classes, dataset_size=dataset_size)
-    return Objective(method, Context(random.stream(seed, "mixing", rank), num_classes, counts, state))
+    return Objective(method, Context(random.stream(seed, "mixing", rank), num_classes, counts, state), logits_of)
 
 
 class TrainStep(nn.Module):
@@ -215,5 +219,5 @@ class TrainStep(nn.Module):
         self.objective.train(mode)
         return super().train(mode)
 
-    def forward(self, x: Tensor, y: Int[Tensor, " B"], index: Int[Tensor, " B"] | None = None) -> StepOutput:
+    def forward(self, x: Inputs, y: Int[Tensor, " B"], index: Int[Tensor, " B"] | None = None) -> StepOutput:
         return self.objective(self.model, x, y, index)

@@ -80,6 +80,8 @@ class UniMix(MixupTraining):
     CutMix the label has the lambda of the box as it was cut off.
     """
 
+    needs = ("class_counts",)
+
     mixer: Mixer = Mixup(alpha=0.8, lam_mode="sample")
     """How samples are mixed; its lambdas are drawn as it says (one for each sample, as released) and then moved."""
     tau: float = -0.5

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from rankmixup.mixers.base import Mixer, register
 from rankmixup.mixers.mixup import mixup
 from rankmixup.ops import check_logits
-from rankmixup.types import Mixed
+from rankmixup.types import Inputs, Mixed, call_model
 
 
 @register("logit")
@@ -21,8 +21,8 @@ class LogitMixup(Mixer):
 
     mixes_inputs = False
 
-    def forward_mixed(self, model: nn.Module, x: Tensor, rng: torch.Generator, raw: bool, lam: Tensor, partner: Tensor) -> Mixed:
-        logits = check_logits(model(x), rows=len(x))
+    def forward_mixed(self, model: nn.Module, x: Inputs, rng: torch.Generator, raw: bool, lam: Tensor, partner: Tensor) -> Mixed:
+        logits = check_logits(call_model(model, x), rows=lam.shape[1])
         return Mixed(logits if raw else None, mixup(logits, lam, partner), lam, partner)
 
     def forwarded(self, num_mixes: int, raw: bool) -> int:

@@ -27,6 +27,16 @@ from rankmixup.types import Batch
 T = TypeVar("T")
 
 
+def _hashed(subject: Configured) -> dict[str, Any]:
+    """JSON data of a configuration and of those inside it, without fields that are not compared, or added later and unset."""
+    fields = dataclasses.fields(subject)  # type: ignore[arg-type]
+    unset = {field.name for field in fields if field.metadata.get("added") and getattr(subject, field.name) == field.default}
+    left_out = {field.name for field in fields if not field.compare} | unset
+    content = {key: value for key, value in subject.to_dict().items() if key not in left_out}
+    inner = {key: value for key, value in vars(subject).items() if key in content and isinstance(value, Configured)}
+    return content | {key: _hashed(value) for key, value in inner.items()}
+
+
 class ConfiguredContract:
     """What every part of a run (the fixture `subject`) must be able to do: be saved, be read back and be compared with others."""
 
@@ -56,11 +66,7 @@ class ConfiguredContract:
 
     def test_hash_is_that_of_the_canonical_json(self, subject: Configured) -> None:
         """The same on every machine and in every process; without fields that are not compared, or added later and unset."""
-        fields = dataclasses.fields(subject)  # type: ignore[arg-type]
-        unset = {field.name for field in fields if field.metadata.get("added") and getattr(subject, field.name) == field.default}
-        left_out = {field.name for field in fields if not field.compare} | unset
-        content = {key: value for key, value in subject.to_dict().items() if key not in left_out}
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        text = json.dumps(_hashed(subject), sort_keys=True, separators=(",", ":"))
         assert subject.content_hash() == hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -64,6 +64,15 @@ class MixerContract(ConfiguredContract):
         mixed.logits.square().sum().backward()
         assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
 
+    @pytest.mark.parametrize("named", [True, False])
+    def test_mappings_and_tuples_are_mixed_as_tensors_are(self, mixer: Mixer, named: bool) -> None:
+        """Inputs that are whole numbers go along; the model may return an object with logits."""
+        images, numbers = toy_batch(5).x, torch.arange(5)
+        inputs = {"images": images, "numbers": numbers} if named else (images, numbers)
+        mixed = mixer(_TwoInputs(), inputs, random.stream(0, "mixing"), num_mixes=2)
+        plain = self._mix(mixer, num_mixes=2)
+        assert all(torch.equal(getattr(mixed, name), getattr(plain, name)) for name in Mixed._fields)
+
     def test_half_precision(self, mixer: Mixer) -> None:
         """Samples are mixed in their own precision; lambda keeps its own."""
         mixed = mixer(TinyNet().bfloat16(), toy_batch().x.bfloat16(), random.stream(0, "mixing"))
@@ -96,6 +105,13 @@ class MixerContract(ConfiguredContract):
             return
         with pytest.raises(InvalidInput, match="floating point"):
             mixer(TinyNet(), torch.zeros(2, 3, 6, 6, dtype=torch.uint8), random.stream(0, "mixing"))
+
+
+class _TwoInputs(TinyNet):
+    """A model with an input that it does not use, which returns more than logits."""
+
+    def forward(self, images: Tensor, numbers: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
+        return {"logits": super().forward(images), "numbers": numbers}
 
 
 class _Affine(nn.Module):

@@ -3,7 +3,8 @@
 rankmixup reproduce all --scale cpu --data-root DATA --write results/cpu
 rankmixup reproduce tournament --scale cpu --data-root DATA --write results/cpu
 rankmixup reproduce ablation --scale cpu --data-root DATA --write results/cpu --columns digits
-rankmixup reproduce sweeps --scale cpu --data-root DATA --write results/cpu --seeds 3
+rankmixup reproduce ablation --scale cpu --data-root DATA --write results/cpu --columns cifar10-lt-100 --seeds 3
+rankmixup reproduce sweeps --scale cpu --data-root DATA --write results/cpu --seeds 2
 python -m studies.finetune
 python -m studies.sklearn_study
 python -m studies.results       # from their JSON: the other files of results/cpu, README.md, docs/{results,tournament,finetune,sklearn}.md
@@ -24,7 +25,8 @@ COMMAND = "rankmixup reproduce all --scale cpu --data-root DATA --write results/
 TOURNAMENT = """\
 rankmixup reproduce tournament --scale cpu --data-root DATA --write results/cpu
 rankmixup reproduce ablation --scale cpu --data-root DATA --write results/cpu --columns digits
-rankmixup reproduce sweeps --scale cpu --data-root DATA --write results/cpu --seeds 3
+rankmixup reproduce ablation --scale cpu --data-root DATA --write results/cpu --columns cifar10-lt-100 --seeds 3
+rankmixup reproduce sweeps --scale cpu --data-root DATA --write results/cpu --seeds 2
 python -m studies.results"""
 SHORT = ("ce", "label-smoothing", "focal", "mixup", "regmixup", "rankmixup-mrl", "rankmixup-mndcg", "rankmixup-auto")
 """Rows of the README's table."""

@@ -43,6 +43,7 @@ def test_wrong_requests_write_nothing(stored, new_images, tmp_path, capsys):  # 
         "there is none": [str(stored.path), str(tmp_path / "absent"), "-o", str(output)],
         "--top must be at least 1": [str(stored.path), str(new_images), "--top", "0", "-o", str(output)],
         "unknown calibrator": [str(stored.path), str(new_images), "--calibrate-with", "magic", "-o", str(output)],
+        "--output must end in .csv or .json": [str(stored.path), str(new_images), "-o", str(tmp_path / "x.xlsx")],
         "in a folder that exists": [str(stored.path), str(new_images), "-o", str(tmp_path / "absent" / "x.csv")],
     }
     for message, arguments in requests.items():
@@ -64,6 +65,12 @@ def test_export_and_evaluate_on_new_data(stored, tmp_path, capsys):  # noqa: F81
     assert of_run["n"] == 15
     assert of_run["metrics"] == of_folder["metrics"]
     assert of_run["calibration"]["metrics"] == of_folder["calibration"]["metrics"]
+    for more, message in (
+        ([], "--on must name data"),
+        (["--on", f"folder:{data}", "--calibrate-with", "vector"], "must go with --calibrate-on"),
+    ):
+        assert main(["evaluate", str(folder), *more]) == 2
+        assert message in capsys.readouterr().err
     assert of_run["metrics"]["accuracy"]["value"] == rm.load(stored).evaluate(f"folder:{data}", replicates=20).value("accuracy")
 
 

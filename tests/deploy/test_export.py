@@ -121,3 +121,11 @@ def test_names_from_outside_cannot_leave_their_cell(stored, tmp_path):
 def test_sums_are_those_of_sha256sum(exported):
     if shutil.which("sha256sum"):
         subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=exported.folder, check=True)
+
+
+def test_the_card_of_a_model_without_its_calibrator_does_not_praise_it(exported, tmp_path):
+    card = (rm.load(exported.folder, calibrate_with=None).export(tmp_path / "model").folder / "README.md").read_text()
+    assert "without the calibrator" in card
+    assert "calibrated by" not in card
+    with pytest.raises(InvalidInput, match="must be in a folder that exists"):
+        rm.load(exported.folder).export(tmp_path / "a" / "b")

@@ -143,8 +143,40 @@ def test_a_network_of_a_table_takes_rows_and_no_images(tmp_path):
     exported = model.export(tmp_path / "model", ["onnx", "pt2"])
     assert torch.equal(rm.load(exported.folder).predict_proba(x[0]), row)
     assert "tabular-classification" in (exported.folder / "README.md").read_text()
-    for wrong in (Image.new("RGB", (4, 4)), np.zeros((4, 4, 3), dtype=np.uint8)):
-        with pytest.raises(InvalidInput, match=r"x must be an array of floats of shape \[4\] for each sample"):
-            model.predict_proba(wrong)
+    with pytest.raises(InvalidInput, match=r"x must be an array of floats of shape \[4\] for each sample"):
+        model.predict_proba(Image.new("RGB", (4, 4)))
+    whole = np.array([[5, 6, 50, 700]])
+    assert torch.equal(model.predict_proba(whole), model.predict_proba(whole.astype(float)))
+    with pytest.raises(InvalidInput, match="x must hold finite numbers"):
+        model.predict_proba(np.full((1, 4), np.nan))
     with pytest.raises(InvalidInput, match=r"x must be \[N, 4\], got \[2, 5\]"):
         model.predict_proba(np.zeros((2, 5)))
+
+
+def test_an_array_is_treated_as_the_picture_that_it_is(model):
+    rng = np.random.default_rng(3)
+    array = rng.integers(0, 256, (40, 30, 3), dtype=np.uint8)
+    expected = model.preprocess(Image.fromarray(array))
+    for x in (array, torch.from_numpy(array), array[None], [array]):
+        assert torch.equal(model.preprocess(x), expected)
+    for channels in (2, 4):  # transparency, not 40 grey images
+        with pytest.raises(InvalidInput, match="images of 1 or 3 channels"):
+            model.predict_proba(rng.integers(0, 256, (40, 30, channels), dtype=np.uint8))
+
+
+def test_predicting_never_changes_the_model(stored, new_images):
+    model = rm.load(stored)
+    expected, before = model.predict_proba(new_images), {name: value.clone() for name, value in model.state_dict().items()}
+    model.train()
+    assert torch.equal(model.predict_proba(new_images), expected)
+    assert model.network.training
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert torch.allclose(model.double().predict_proba(new_images), expected, atol=1e-5)
+
+
+def test_devices_and_paths_are_checked(stored):
+    for device in ("gpu", "cuda:77"):
+        with pytest.raises(InvalidInput, match="device must be auto or one that this machine has"):
+            rm.load(stored, device=device)
+    with pytest.raises(InvalidInput, match="path must be a run, its directory or an exported folder, got 3"), unchecked():
+        rm.load(3)

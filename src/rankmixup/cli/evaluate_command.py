@@ -50,6 +50,8 @@ class Evaluate(Calibration, OODOptions):
     def open_all(self) -> Source:
         """The scores to evaluate."""
         if self.on is None:
+            exported = (self.source / "config.json").is_file() and not (self.source / "run.json").is_file()
+            require(not exported, f"{self.source} is an exported folder, which has no test scores: --on must name data to evaluate it on")
             return self.open(self.source, self.calibrate_on)
         require(self.source.is_dir(), f"--on must go with a run or an exported folder, got {self.source}")
         data = data_source(self.on, "--on")
@@ -57,7 +59,11 @@ class Evaluate(Calibration, OODOptions):
             raise InvalidInput(f"--on must be a data set, folder:PATH or npz:PATH, got {self.on!r}")
         from rankmixup.deploy import load
 
-        model = load(self.source, calibrate_with=None if (self.source / "run.json").is_file() else "temperature")
+        is_run = (self.source / "run.json").is_file()
+        chosen = self.calibrate_with != "temperature" or self.objective is not None
+        rule = "--calibrate-with and --objective must go with --calibrate-on for an exported folder, whose calibrator is fitted"
+        require(is_run or not chosen or self.calibrate_on is not None, f"{rule}, got none")
+        model = load(self.source, calibrate_with=None if is_run else "temperature")
         scores = model.scores(data, self.data_root, download=self.download)
         name = one_line(f"{self.source} on {self.on}")
         if model.calibrator is not None and self.calibrate_on is None:  # of a folder, which has no validation scores

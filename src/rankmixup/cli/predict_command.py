@@ -44,6 +44,8 @@ def run(options: Predict) -> int:
     require_whole("--top", options.top, least=1)
     require(len(options.images) >= 1, "IMAGES must name at least one image or folder, got none")
     require_writable(options.output)
+    ending = "" if options.output is None else options.output.suffix
+    require(options.output is None or ending in (".csv", ".json"), f"--output must end in .csv or .json, got {options.output}")
 
     from rankmixup.deploy import load
 

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from rankmixup.config import flatten
-from rankmixup.deploy.folder import CARD, FIGURE
+from rankmixup.deploy.folder import CARD, CONFIG, FIGURE
 from rankmixup.deploy.model import CalibratedModel
 from rankmixup.evaluation import Evaluation, evaluate_scores
 from rankmixup.evaluation.diagrams import reliability
 from rankmixup.evaluation.registry import metric_named
+from rankmixup.files import read_json
 from rankmixup.reports.export import MARKDOWN_ESCAPES, DataTable, escape, to_markdown, write_text
 from rankmixup.reports.figures import reliability_figure
 from rankmixup.reports.figures.style import drawing
@@ -22,16 +23,19 @@ _SHOWN = ("accuracy", "nll", "brier", "ece", "adaptive_ece", "aece", "classwise_
 _INDEXED = ("accuracy", "nll", "brier", "ece", "aece", "classwise_ece")
 _MOST_CLASSES = 50
 _LIMITS = """\
-- The confidences hold for images like those that it was trained and calibrated on. Under blur, noise, other cameras or other shares of the
-  classes they are too high more often than not; measure with `rankmixup evaluate`.
-- Every image gets one of the classes above, also an image of something else.
+- The confidences hold for samples like those that it was trained and calibrated on. On others, such as blurred photos, other cameras or
+  other shares of the classes, they are too high more often than not; measure with `rankmixup evaluate`.
+- Every sample gets one of the classes above, also one of something else.
 - The interval of a metric covers the choice of test samples, not that of the training samples or of the seed."""
 
 
 def write_card(model: CalibratedModel, folder: Path, parity: Mapping[str, Any], licence: str | None = None) -> None:
     """Write the card and its figure; a model that was exported before keeps its own."""
     place = model.origin.place
-    if isinstance(place, Path):
+    if isinstance(place, Path) and model.calibrator is None and _says_calibrated(place):
+        title = f"# {_text(model.origin.network)}"
+        write_text(folder / CARD, f"{title}\n\nExported without the calibrator that it had. Its confidences were not evaluated.")
+    elif isinstance(place, Path):
         for name in (CARD, FIGURE):
             if (place / name).is_file():
                 shutil.copyfile(place / name, folder / name)
@@ -50,11 +54,15 @@ def model_card(model: CalibratedModel, stored: StoredRun, evaluation: Evaluation
     run, title = stored.run, _text(f"{stored.run.model} on {stored.run.data.name}, {stored.run.method.name}")
     classes = ", ".join(_text(name) for name in model.class_names[:_MOST_CLASSES])
     more = f" and {len(model.class_names) - _MOST_CLASSES} more" if len(model.class_names) > _MOST_CLASSES else ""
+    shape = ", ".join(map(str, model.view.input_shape))
+    use = 'model.predict_proba("photo.jpg")' if model.view.values == "bytes" else f"model.predict_proba(x)  # floats [N, {shape}]"
     calibration = evaluation.calibration
     how = "It has no calibrator."
     if calibration is not None:
         how = f"{calibration.method} ({calibration.objective}), fitted on {calibration.samples:,} validation samples"
         how = f"Its logits are calibrated by {how}."
+        if not calibration.converged:
+            how += f" The fit {calibration.verdict}."
     after = evaluation.calibration.metrics if evaluation.calibration else evaluation.metrics
     keys = [key for key in _SHOWN if evaluation.metrics.get(key)]
     stages = {"before": evaluation.metrics} | ({"after": after} if calibration else {})
@@ -72,7 +80,7 @@ def model_card(model: CalibratedModel, stored: StoredRun, evaluation: Evaluation
         f"A classifier of {len(model.class_names)} classes, trained with rankmixup (run `{run.id}`). {how}",
         f"Classes: {classes}{more}.",
         "## Use",
-        f'```python\nimport rankmixup as rm\n\nmodel = rm.load({_FOLDER!r})\nmodel.predict_proba("photo.jpg")\n```',
+        f"```python\nimport rankmixup as rm\n\nmodel = rm.load({_FOLDER!r})\n{use}\n```",
         "`config.json` describes the preprocessing and, for other runtimes, the input and output of the graphs.",
         "## Calibration",
         f"{evaluation.n:,} test samples; in percent, except NLL and Brier score; with 95 % intervals. The noise floor is what perfectly "
@@ -112,6 +120,10 @@ def _metadata(model: CalibratedModel, stored: StoredRun, evaluation: Evaluation,
         "model-index": [{"name": f"{stored.run.model}-{stored.run.id}", "results": [result]}],
     }
     return "\n".join(f"{key}: {json.dumps(value)}" for key, value in values.items())
+
+
+def _says_calibrated(folder: Path) -> bool:
+    return bool(read_json(folder / CONFIG).get("calibration"))
 
 
 def _text(text: str) -> str:

@@ -34,6 +34,13 @@ TOLERANCE = 1e-4
 """Largest difference of a probability between an exported file and its source."""
 _GRAPHS = {"onnx": (write_onnx, run_onnx), "pt2": (write_pt2, run_pt2)}
 _SAMPLES = 64
+_HOW = (
+    "RGB (or grey, by the number of channels); up to 64 pixels the largest square in the middle is resized, above it the shorter side is "
+    "resized to image_size (with augment resized-crop: to 256/224 of it) and the middle cropped; bilinear, antialiased; layout NCHW; "
+    "(bytes / 255 - mean) / std in each channel"
+)
+_HOW_FLOATS = "(values - mean) / std in each channel or column"
+"""What somebody who serves a graph must do before it."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,7 @@ def export_model(
     described = plain(dataclasses.asdict(Description.of(model)))
     graphs = [name for name in FORMATS if name in to and name in _GRAPHS]
     kind = "bytes (uint8)" if normalise_inside else "normalised (float32)"
+    described["preprocessing"]["how"] = _HOW if model.view.values == "bytes" else _HOW_FLOATS
     described["graphs"] = {"formats": graphs, "input": {"name": INPUT, "values": kind}, "output": {"name": OUTPUT}} if graphs else {}
     differences: dict[str, float] = {}
     with _all_or_nothing(folder) as place:
@@ -151,7 +159,8 @@ def _all_or_nothing(folder: Path) -> Iterator[Path]:
     folder = folder.absolute()
     free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     require(free, f"{folder} must be a new folder or an empty one, something is there already")
-    require(folder.parent.is_dir() and os.access(folder.parent, os.W_OK), f"{folder} must be in a folder that can be written to")
+    require(folder.parent.is_dir(), f"{folder} must be in a folder that exists, {folder.parent} does not")
+    require(os.access(folder.parent, os.W_OK), f"{folder} must be in a folder that can be written to, {folder.parent} cannot")
     place = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
     place.mkdir()
     try:

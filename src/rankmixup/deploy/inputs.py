@@ -33,7 +33,12 @@ def input_batches(x: Input, view: View, *, batch_size: int, device: torch.device
         for _, images in decoded_batches(image_files(Path(x)), view, batch_size):
             yield from _of_tensor(images, view, batch_size, device)
     elif isinstance(x, Tensor | np.ndarray):
-        yield from _of_tensor(as_samples(x, view), view, batch_size, device)
+        given = as_samples(x, view)
+        if given.dtype == torch.uint8 and given.shape[2:] != (view.image_size, view.image_size):
+            for part in given.split(batch_size):  # each as the picture that it is
+                yield from _of_tensor(torch.stack([_fitted(sample, view) for sample in part]), view, batch_size, device)
+        else:
+            yield from _of_tensor(given, view, batch_size, device)
     elif isinstance(x, Sequence) and not isinstance(x, bytes):
         require(len(x) > 0, f"{_RULE}, got an empty list")
         for start in range(0, len(x), batch_size):
@@ -70,9 +75,11 @@ def decoded_batches(
 def as_samples(x: Tensor | NDArray[Any], view: View) -> Tensor:
     """A batch `[N, C, H, W]` of bytes or floats out of one sample or many, in any usual order of dimensions."""
     if isinstance(x, np.ndarray):
-        require(x.dtype.kind in "uif", f"x must be an array of bytes or floats, got {x.dtype}")
+        require(x.dtype.kind in "uifb", f"x must be an array of bytes or floats, got {x.dtype}")
         x = torch.from_numpy(np.array(x, order="C"))  # a copy, since an image's own array is read-only
     x = x.detach()
+    if len(view.input_shape) != 3 and not x.is_complex():
+        x = x.double()  # a table may hold whole numbers too
     require(x.dtype == torch.uint8 or x.is_floating_point(), f"x must hold bytes (uint8, 0 to 255) or floats, got {x.dtype}")
     if x.dtype == torch.uint8:
         _require_images(view)
@@ -84,22 +91,24 @@ def as_samples(x: Tensor | NDArray[Any], view: View) -> Tensor:
         return x
     if x.ndim == 2:
         x = x[None, None]
-    elif x.ndim == 3 and 1 in channels and x.shape[0] not in channels and x.shape[2] not in channels:
-        x = x.unsqueeze(1)  # grey images [N, H, W]
+    elif x.ndim == 3 and 1 in channels and x.shape[0] not in channels and x.shape[2] not in (*channels, 2, 4):
+        x = x.unsqueeze(1)  # grey images [N, H, W]; with two or four values at the end it is one image with transparency, and refused
     elif x.ndim == 3:
         x = x.unsqueeze(0)
     if x.ndim == 4 and x.shape[1] not in channels and x.shape[3] in channels:
         x = x.permute(0, 3, 1, 2)
-    rule = f"x must hold images of {' or '.join(map(str, channels))} channels, [N, C, H, W] or [N, H, W, C], or one of them"
+    rule = f"x must hold images of {' or '.join(map(str, channels))} channels, [N, C, H, W] or [N, H, W, C], or be one of them"
     require(x.ndim == 4 and x.shape[1] in channels and x.numel() > 0, f"{rule}, got shape {shape}")
     return x
 
 
-def _of_tensor(x: Tensor, view: View, batch_size: int, device: torch.device | str) -> Iterator[Float[Tensor, "B C S S"]]:
+def _of_tensor(x: Tensor, view: View, batch_size: int, device: torch.device | str) -> Iterator[Float[Tensor, "B ..."]]:
     if x.is_floating_point() and view.values == "bytes" and float(x.min()) >= 0 and float(x.max()) <= 1:
         advice = "give bytes (0 to 255), or what model.preprocess returns"
         warnings.warn(f"x holds floats from 0 to 1, which the network takes as they are, not as colours; {advice}", stacklevel=3)
-    split = Split(x.float() if x.is_floating_point() else x, torch.zeros(len(x), dtype=torch.long), torch.arange(len(x)))
+    finite = not x.is_floating_point() or bool(x.isfinite().all())
+    require(finite, "x must hold finite numbers, it does not")
+    split = Split(x, torch.zeros(len(x), dtype=torch.long), torch.arange(len(x)))
     yield from evaluation_batches(split, view, device=device, batch_size=batch_size)
 
 
@@ -119,9 +128,12 @@ def _sample(x: Any, view: View) -> Tensor:
     require(isinstance(x, Tensor | np.ndarray), f"{_RULE}, got {shown(x)}")
     batch = as_samples(x, view)
     require(len(batch) == 1, f"x must be a list of single samples, got one of shape {list(x.shape)}")
-    if batch.is_floating_point():
-        return batch[0].float()
-    pixels = batch[0].permute(1, 2, 0)
+    return batch[0] if batch.is_floating_point() else _fitted(batch[0], view)
+
+
+def _fitted(sample: UInt8[Tensor, "C H W"], view: View) -> UInt8[Tensor, "C S S"]:
+    """An image of bytes in the size of the view, by way of a picture, so that both give the same."""
+    pixels = sample.permute(1, 2, 0)
     return prepared(Image.fromarray((pixels if pixels.shape[2] == 3 else pixels.expand(-1, -1, 3)).contiguous().numpy()), view)
 
 

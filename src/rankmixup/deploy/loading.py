@@ -35,9 +35,10 @@ def load(
     >>> model = rm.load(rm.train(rm.Run("ce", optimisation=rm.Optimisation(epochs=1))))  # doctest: +SKIP
     >>> model.predict(["photo.jpg"])  # doctest: +SKIP
     """
-    place = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    place = _device(device)
     if isinstance(path, StoredRun):
         return _from_run(path, calibrate_with, objective, model).to(place)
+    require(isinstance(path, str | os.PathLike), f"path must be a run, its directory or an exported folder, got {shown(path)}")
     folder = Path(path)
     require(folder.is_dir(), f"path must be a run directory or an exported folder, there is none at {shown(str(folder))}")
     if (folder / "run.json").is_file():
@@ -51,6 +52,16 @@ def load(
     from rankmixup.deploy.folder import read_folder
 
     return read_folder(folder, model, calibrated=calibrate_with is not None).to(place)
+
+
+def _device(name: str | torch.device) -> torch.device:
+    """A device that this machine has."""
+    try:
+        device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise InvalidInput(f"device must be auto or one that this machine has, such as cpu, got {shown(str(name))}") from error
+    return device
 
 
 def _from_run(stored: StoredRun, calibrate_with: str | None, objective: str | None, model: nn.Module | None) -> CalibratedModel:

@@ -1,5 +1,6 @@
 """The handle on a trained network: it takes images or arrays, and gives calibrated probabilities."""
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,23 +60,34 @@ class CalibratedModel(nn.Module):
         """Where the network is."""
         return next((each.device for each in (*self.parameters(), *self.buffers())), torch.device("cpu"))
 
-    def forward(self, x: Float[Tensor, "B C S S"]) -> Float[Tensor, "B K"]:
+    def forward(self, x: Float[Tensor, "B ..."]) -> Float[Tensor, "B K"]:
         """Calibrated logits of the network's input; their softmax are the probabilities."""
         logits: Tensor = self.calibration(self.network(x))
         return logits
 
-    def preprocess(self, x: Input) -> Float[Tensor, "N C S S"]:
+    def preprocess(self, x: Input) -> Float[Tensor, "N ..."]:
         """The network's input for images of any kind: decoded, fitted to its size and normalised as in training, on the CPU."""
         return torch.cat(list(input_batches(x, self.view, batch_size=evaluation_batch_size(self.view))))
 
-    @torch.no_grad()
+    @contextlib.contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """Without gradients, the network in evaluation mode: in training mode, a prediction would change the statistics of BatchNorm."""
+        was_training = self.network.training
+        self.network.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self.network.train(was_training)
+
     def predict_logits(self, x: Input, *, batch_size: int | None = None) -> Float[Tensor, "N K"]:
         """Logits of the network before calibration, on the CPU. See `predict_proba` for the arguments."""
         size = evaluation_batch_size(self.view) if batch_size is None else require_whole("batch_size", batch_size, least=1)
-        return torch.cat([self._logits(batch) for batch in input_batches(x, self.view, batch_size=size, device=self.device)])
+        with self._evaluating():
+            return torch.cat([self._logits(batch) for batch in input_batches(x, self.view, batch_size=size, device=self.device)])
 
     def predict_proba(self, x: Input, *, batch_size: int | None = None) -> Float[Tensor, "N K"]:
-        """Calibrated probabilities, in float64 on the CPU.
+        """Calibrated probabilities, a tensor of float64 on the CPU.
 
         Args:
             x: The path of an image or of a folder of images, a PIL image, an array or a tensor of one sample or of many, or a list of
@@ -89,7 +101,6 @@ class CalibratedModel(nn.Module):
         """The name of the most probable class of each sample. See `predict_proba` for the arguments."""
         return [self.class_names[label] for label in self.predict_proba(x, batch_size=batch_size).argmax(dim=1).tolist()]
 
-    @torch.no_grad()
     def predict_files(self, files: ImageFiles, bad: dict[str, str]) -> Iterator[tuple[list[str], Float[Tensor, "B K"]]]:
         """Names and probabilities of image files, batch by batch; why files do not decode goes to `bad`."""
         for names, images in decoded_batches(files, self.view, evaluation_batch_size(self.view), bad):
@@ -120,13 +131,13 @@ class CalibratedModel(nn.Module):
         split, names = source.labelled(data_root, download=download)
         return Scores(self.split_logits(split), self._own_labels(split.y, names), class_names=self.class_names)
 
-    @torch.no_grad()
     def split_logits(self, split: Split) -> Float[Tensor, "N K"]:
         """Logits of the samples of a split; image files are decoded as `predict_proba` does it."""
         if isinstance(split.x, ImageFiles):
             parts = decoded_batches(split.x, self.view, evaluation_batch_size(self.view))
             return torch.cat([self.predict_logits(images) for _, images in parts])
-        return torch.cat([self._logits(batch) for batch in evaluation_batches(split, self.view, device=self.device)])
+        with self._evaluating():
+            return torch.cat([self._logits(batch) for batch in evaluation_batches(split, self.view, device=self.device)])
 
     def export(self, folder: str | Path, to: Sequence[str] = ("safetensors",), **options: Any) -> "Exported":
         """Write a folder that can be served, and check it; see `rankmixup.deploy.export.export_model`."""
@@ -141,7 +152,8 @@ class CalibratedModel(nn.Module):
         return push_to_hub(self, repo_id, to, **options)
 
     def _logits(self, batch: Tensor) -> Tensor:
-        logits = self.network(batch.to(self.device))
+        kinds = [each.dtype for each in self.network.parameters() if each.is_floating_point()]
+        logits = self.network(batch.to(self.device, kinds[0] if kinds else batch.dtype))
         shape = (len(batch), len(self.class_names))
         require(isinstance(logits, Tensor) and logits.shape == shape, f"the network must return logits {list(shape)}, got {shown(logits)}")
         return logits.float().cpu()

@@ -65,7 +65,7 @@ def build_model(name: str, *, num_classes: int, image_size: int, in_channels: in
     for label, value in sizes.items():
         require_whole(label, value, least=1, most=2**31 - 1)
     stem, variant = _parts(resolve_model(name, image_size))
-    again = "call rm.train with the module again, rm.train(run, model=module)"
+    again = "give it again, rm.train(run, model=module) or rm.load(path, model=module)"
     require(not is_own(stem), f"model {name!r} must be given as a module, since it is one of your own: {again}")
     if "/" in stem:
         model = library_model(stem, **sizes)

@@ -148,7 +148,7 @@ def test_wrong_sweeps(capsys, argv, message):
 
 
 def test_options_of_several_values_are_no_axes(capsys):
-    assert _sequences("mixup") == {"--log", "--milestones", "--mixer.layers"}
+    assert _sequences("mixup") == {"--log", "--milestones", "--mixer.layers", "--mixer.mixes", "--data.sizes"}
     argv = ["mixup", "--mixer", "manifold", "--mixer.layer", "random", "--mixer.layers", "stage1", "stage2", "--milestones", "1", "2"]
     found = answer(capsys, "sweep", *argv, "--lr", "0.1", "0.2", "--dry-run")
     assert found["settings"] == ["lr=0.1", "lr=0.2"]

@@ -142,9 +142,7 @@ def test_a_module_alone_on_data_by_name(tmp_path, capsys):
     (path,) = tmp_path.iterdir()
     assert main(["train", "--resume", str(path)]) == 2
     error = capsys.readouterr().err
-    assert (
-        "must be given as a module, since it is one of your own: call rm.train with the module again, rm.train(run, model=module)" in error
-    )
+    assert "must be given as a module, since it is one of your own: give it again, rm.train(run, model=module)" in error
     finished = rm.train(short(), model=module, runs=tmp_path)
     assert finished.path == path
     assert same(finished, rm.train(short(), model=module, runs=tmp_path / "again"))

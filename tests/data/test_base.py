@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -27,3 +29,9 @@ def test_names_and_paths(tmp_path):
 def test_bad_text(text, message):
     with pytest.raises(InvalidInput, match=message):
         parse_source(text)
+
+
+def test_a_path_without_its_kind_is_recognised(tmp_path):
+    for text, meant in ((str(tmp_path), f"folder:{tmp_path}"), ("table.npz", "npz:table.npz")):
+        with pytest.raises(InvalidInput, match=re.escape(f"did you mean {meant}?")):
+            parse_source(text)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rankmixup.config import Configured, content_hash
 from rankmixup.data.view import View
-from rankmixup.errors import require
+from rankmixup.errors import InvalidInput, require
 from rankmixup.registry import Registry
 
 _registry: "Registry[type[DataSource]]" = Registry("data set", "rankmixup.data")
@@ -211,6 +211,10 @@ def parse_source(text: str) -> DataSource:
     Digits(imbalance=1.0, sampling='shuffle', protocol='paper', train_size=700, noise=0.9)
     """
     name, colon, path = text.partition(":")
+    if name not in DataSource.registry and (Path(text).is_dir() or text.endswith(".npz")):
+        raise InvalidInput(
+            f"data must be a name or folder:PATH or npz:PATH, did you mean {'folder' if Path(text).is_dir() else 'npz'}:{text}?"
+        )
     if "path" in {field.name for field in dataclasses.fields(DataSource.registry[name])}:
         return DataSource.from_dict({"name": name, "path": path})
     require(not colon, f"{name} must be given without a path, got {text!r}")

@@ -25,7 +25,7 @@ def ray():
     ray.shutdown()
 
 
-@pytest.mark.slow
+@pytest.mark.dist
 @pytest.mark.filterwarnings("ignore")
 def test_runs_on_a_cluster_survive_one_another_and_the_loss_of_a_worker(tmp_path, ray):
     long, diverging = Task(short(epochs=150)), Task(short(lr=1e30, clip=0.0))
@@ -44,7 +44,7 @@ def test_runs_on_a_cluster_survive_one_another_and_the_loss_of_a_worker(tmp_path
     assert saved_lines(tmp_path, long.run)[: len(before)] == before
 
 
-@pytest.mark.slow
+@pytest.mark.dist
 def test_a_killed_command_is_taken_up_again(tmp_path):
     pytest.importorskip("ray", exc_type=ImportError)
     kill_and_repeat(tmp_path, "ray")

@@ -1,6 +1,7 @@
 """The tournament: its runs, the criterion, and what it writes."""
 
 import dataclasses
+import functools
 import json
 
 import pytest
@@ -97,6 +98,9 @@ def test_it_is_written_and_read(found, tmp_path):
     assert merged.runs == found.runs + 3
     add_to_tournament(found, tmp_path)
     assert read_tournament(tmp_path) == merged
+    again = dataclasses.replace(found.standings[1], seeds=1)  # a row that is trained again, and one that is not
+    add_to_tournament(Tournament(found.columns, (dataclasses.replace(found.standings[0], seeds=0), again), {}), tmp_path)
+    assert read_tournament(tmp_path).standings == (found.standings[0], again, *other.standings)
     (tmp_path / "tournament.json").write_text('{"schema": 2}')
     with pytest.raises(InvalidInput, match="must be a tournament of schema 1"):
         read_tournament(tmp_path)
@@ -122,6 +126,7 @@ def test_costs_are_ratios_of_steps_that_take_turns():
 
 def test_the_command(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("RANKMIXUP_DATA", str(tmp_path))
+    monkeypatch.setattr("rankmixup.experiments.costs.step_costs", functools.partial(step_costs, repeats=1))
     common = ["--runs", str(tmp_path / "runs"), "--json"]
     assert main(["reproduce", "tournament", "--scale", "cpu", "--dry-run", "--rows", "mixup", *common]) == 0
     captured = capsys.readouterr()

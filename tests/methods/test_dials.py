@@ -10,7 +10,7 @@ from rankmixup import random
 from rankmixup.errors import InvalidInput
 from rankmixup.methods import EntropyPenalty, Focal, LabelSmoothing, Method, RankMixupAuto, RankMixupMRL, objective
 from rankmixup.methods.dials import Controller, Dial, confidence_gap
-from tests.oracles import ConvNet, images
+from tests.oracles import ConvNet, images, unchecked
 
 GAPS = st.lists(st.floats(-1, 1), min_size=1, max_size=30)
 DIALS = {
@@ -31,6 +31,39 @@ def test_a_controller_by_hand():
     assert controller.values["gamma"] == 0.0
     controller.update(0.1, fits=False)  # 0.01 + 0.01 + 0.025
     assert controller.values["gamma"] == pytest.approx(0.45)
+
+
+def test_the_gain_is_inversely_proportional_to_the_learning_rate():
+    """0.15 at the highest rate so far, 1.5 at a tenth of it, and at most 15: positions of 0.1 + 0.25 of each, for a gap of 0.01."""
+    dial = Dial(-20.0, 20.0, start=0.0, follows_lr=True)
+    for lr, gain in ((0.1, 0.15), (0.2, 0.15), (0.05, 0.3), (0.01, 1.5), (0.001, 15.0), (1e-9, 15.0), (0.0, 15.0)):
+        controller = Controller({"x": dial})
+        controller.update(0.5, fits=False, lr=0.1)  # only the rate is noted
+        controller.update(0.01, fits=True, lr=lr)
+        assert controller.values["x"] == pytest.approx(40 * gain * 0.35 * 0.01)
+        again = Controller({"x": dial})
+        again.restore(controller.state())
+        for each in (controller, again):
+            each.update(-0.003, fits=False, lr=0.03)
+        assert again.values == controller.values
+    constant = Controller({"x": dataclasses.replace(dial, follows_lr=False)})
+    constant.update(0.01, fits=True, lr=0.001)
+    assert constant.values["x"] == pytest.approx(40 * 0.35 * 0.01)
+
+
+def test_the_learning_rate_is_a_number():
+    step = objective("rankmixup-auto", num_classes=3)
+    for wrong in (-0.1, float("nan"), "high"):
+        with unchecked(), pytest.raises(InvalidInput, match="lr must be"):
+            step.tune(torch.zeros(2, 3), torch.tensor([0, 1]), lr=wrong)
+
+
+def test_the_state_of_an_objective_with_other_dials_is_refused():
+    plain, tuned = objective("ce", num_classes=3), objective("rankmixup-auto", num_classes=3)
+    with pytest.raises(InvalidInput, match="state must be that of an objective with the dials margin, which has"):
+        tuned.load_state_dict(plain.state_dict())
+    with pytest.raises(InvalidInput, match="state must be that of an objective with no dials, which has"):
+        plain.load_state_dict(tuned.state_dict())
 
 
 def test_a_logarithmic_dial_multiplies():

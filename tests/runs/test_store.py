@@ -9,11 +9,11 @@ import pytest
 import rankmixup as rm
 from rankmixup.cli.main import main
 from rankmixup.errors import InvalidInput
-from rankmixup.files import read_npz, write_npz
+from rankmixup.files import read_npz, write_json, write_npz
 from rankmixup.runs import StoredRun
 from rankmixup.runs.records import EpochRecord
 from tests.paper.stored import store
-from tests.runs.records import epoch_record, run_result
+from tests.runs.records import epoch_record, run_result, split_manifest
 
 
 @pytest.fixture
@@ -125,8 +125,17 @@ def test_a_result_is_printed_as_it_stands(two):
 
 def test_the_handle_reads_what_its_page_says(two):
     mine, _ = two
-    page = (Path(__file__).parents[2] / "docs" / "watching.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "watching.md").read_text()
     (code,) = re.findall(r"```python\n(from rankmixup.runs import StoredRun.*?)```", page, re.S)
     exec(code.replace("runs/<id>", str(mine.path)), {})
     with pytest.raises(InvalidInput, match="there is no such file"):
         mine.scores("ood-missing")
+
+
+def test_test_scores_have_the_names_of_the_classes(tmp_path):
+    stored = store(tmp_path, rm.Run("ce"))
+    assert stored.scores("test").class_names is None  # without splits.json
+    write_json(stored.path / "splits.json", split_manifest(class_names=list("abcde")))
+    assert stored.scores("test").class_names == tuple("abcde")
+    write_json(stored.path / "splits.json", split_manifest(class_names=["a", "b"]))
+    assert stored.scores("test").class_names is None  # of other classes than the scores

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from rankmixup.methods import CrossEntropy, RankMixupMNDCG, RankMixupMRL
+from rankmixup.methods import CrossEntropy, RankMixupAuto, RankMixupMNDCG, RankMixupMRL
 from rankmixup.random import stream
 from rankmixup.runs.records import EpochRecord
 from rankmixup.training.advice import advice
@@ -51,6 +51,12 @@ def test_underconfidence_that_rises_while_overconfidence_falls_is_named_once():
     assert said[0][0] >= 10
     assert "validation UE rises" in said[0][1]
     assert "OE falls: rankmixup-mrl makes the network underconfident; try a smaller margin or weight" in said[0][1]
+
+
+def test_feedback_needs_no_advice_about_underconfidence():
+    course = {"ue": lambda e: 0.005 * e, "oe": lambda e: 0.2 / e}
+    assert spoken(history(40, **course), RankMixupAuto()) == []
+    assert spoken(history(40, **course), RankMixupAuto(margin=1.0)) != []
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,10 @@ class Options(Training):
     """Network: a name from `rankmixup list models`, torchvision/NAME or timm/NAME; by default resnet8, for a table mlp."""
     seed: int = 0
     """Seed of every random stream of the run."""
-    selection: Literal["accuracy", "nll", "last"] = "accuracy"
-    """Which epoch is kept: best validation accuracy (the paper), lowest validation NLL, or the last."""
+    selection: Annotated[
+        Literal["accuracy", "nll", "last"] | None, tyro.conf.arg(metavar="{accuracy,nll,last}", help_behavior_hint="(default: accuracy)")
+    ] = None
+    """Which epoch is kept: best validation accuracy (the paper), lowest validation NLL, or the last, the default if an option is auto."""
     tune_on: float = 1.0
     """Share of the validation samples on which options set to auto are tuned; below 1, temperatures are fitted on the others."""
     pretrained: bool = False

@@ -29,6 +29,8 @@ PLAIN = ("accuracy", "ece", "nll", "aurc")
 AFTER = ("ece", "nll")
 """Metrics that are shown after temperature scaling too."""
 Answer = Literal["yes", "no", "open"]
+Cells = Mapping[tuple[str, str], Cell]
+"""By row and column."""
 _TABLES: dict[str, Any] = tomllib.loads((Path(__file__).parent / "tournament.toml").read_text(encoding="utf-8"))
 ROWS: dict[str, str] = _TABLES["rows"]
 """Label of each row by key: a method, followed by /FIELD=VALUE for each field that it changes."""
@@ -145,11 +147,11 @@ class Tournament:
         return cls(data["columns"], tuple(map(_standing_from_dict, data["standings"])), data["costs"])
 
     def beside(self, stored: "Tournament") -> "Tournament":
-        """This and those columns of a stored one that it does not have."""
-        kept = tuple(each for each in stored.standings if each.column not in self.columns)
+        """This and what a stored one has besides: rows that were trained before, and other columns."""
+        places = {(each.column, each.row): each for each in (*stored.standings, *(each for each in self.standings if each.seeds))}
         columns = {key: column.label for key, column in COLUMNS.items() if key in self.columns | stored.columns}
-        standings = sorted((*kept, *self.standings), key=lambda each: list(COLUMNS).index(each.column))
-        return Tournament(columns, tuple(standings), stored.costs | self.costs)
+        order = [(column, row) for column in columns for row in LABELS]
+        return Tournament(columns, tuple(places[place] for place in order if place in places), stored.costs | self.costs)
 
     def of(self, row: str) -> list[Standing]:
         """A row in every column that has runs of it."""
@@ -175,12 +177,12 @@ def cells_of(column: Column, rows: Sequence[str], seeds: int) -> dict[tuple[str,
     return {(row, column.key): Cell(tuple(column.run(row, seed) for seed in range(seeds))) for row in taking_part}
 
 
-def grid_of(column: Column, cells: Mapping[tuple[str, str], Cell]) -> Grid:
+def grid_of(column: Column, cells: Cells) -> Grid:
     """One column as a table that fills while it is trained."""
     return Grid(f"tournament, {column.label}", "ece", {row: LABELS[row] for row, _ in cells}, {column.key: column.label}, cells)
 
 
-def tournament(cells: Mapping[tuple[str, str], Cell], runs: Path, costs: Mapping[str, float]) -> Tournament:
+def tournament(cells: Cells, runs: Path, costs: Mapping[str, float]) -> Tournament:
     """What the finished runs below `runs` show."""
     columns = {key: COLUMNS[key].label for key in dict.fromkeys(column for _, column in cells)}
     stored = {where: {run.seed: StoredRun.locate(runs, run) for run in cell.runs} for where, cell in cells.items()}

@@ -4,6 +4,7 @@ from rankmixup.methods.base import LossMethod, Method, register
 from rankmixup.methods.cpc import CPC, cpc_loss
 from rankmixup.methods.crl import CRL, CorrectnessHistory, crl_loss
 from rankmixup.methods.cross_entropy import CrossEntropy, cross_entropy_loss
+from rankmixup.methods.dials import Auto, Dial
 from rankmixup.methods.entropy_penalty import EntropyPenalty, entropy_penalty_loss
 from rankmixup.methods.focal import FLSD, Focal, flsd_loss, focal_loss
 from rankmixup.methods.label_smoothing import LabelSmoothing, label_smoothing_loss
@@ -18,8 +19,9 @@ from rankmixup.methods.remix import Remix, remix_label_weight
 from rankmixup.methods.step import Objective, TrainStep, objective
 from rankmixup.methods.unimix import UniMix, prior_corrected_logits, unimix_lambda, unimix_partner
 
-__all__ = ["CPC", "CRL", "FLSD", "MMCE", "CorrectnessHistory", "CrossEntropy", "EntropyPenalty", "Focal", "LabelSmoothing", "LossMethod"]
+__all__ = ["CPC", "CRL", "FLSD", "MMCE", "Auto", "CorrectnessHistory", "CrossEntropy", "Dial", "EntropyPenalty", "Focal", "LabelSmoothing"]
 __all__ += [
+    "LossMethod",
     "MbLS",
     "Method",
     "MixupTraining",

@@ -3,9 +3,13 @@
 A method declares which of its fields can be dials (`Method.dials`); a field whose value is "auto" is one. After each validation the
 controller looks at the gap, the mean confidence less the accuracy of validation samples, and moves the dial by two parts:
 
-    integral += integral gain x gap,    position = integral + proportional gain x gap,    both kept within 0..1,
+    integral += gain x integral share x gap,    position = integral + gain x proportional share x gap,    both kept within 0..1,
 
-where the position is a place in the dial's range. Neither gain depends on the number of epochs.
+where the position is a place in the dial's range. Nothing here depends on the number of epochs.
+
+The gain is 1, or, for a dial that follows the learning rate, inversely proportional to that. How far an epoch moves the confidence of a
+network grows with the learning rate, and so does the noise of the gap from one epoch to the next. A gain that is right at a low rate would
+make the dial swing at a high one.
 
 Until the network fits its training samples, a dial rests at its lower end, where it has no effect, and the integral does not move: what is
 taken off the confidence of a network that still learns is taken off its accuracy. It fits them once the mean cross-entropy of an epoch's
@@ -25,6 +29,10 @@ from rankmixup.ops import Logits, Target, check_batch, confidence
 
 Auto = Literal["auto"]
 """The value of a field that is set by feedback."""
+GAIN = 0.15
+"""At the highest learning rate."""
+MOST_GAIN = 15.0
+"""At a hundredth of the highest learning rate and below."""
 FITS = 0.6
 """Share of the cross-entropy of guessing below which a network fits its training samples."""
 
@@ -42,9 +50,11 @@ class Dial:
     lowers_confidence: bool = True
     """Whether raising the field lowers confidence."""
     proportional: float = 0.25
-    """Share of the range that it moves for a gap of 1, as long as the gap lasts."""
+    """Share of the range that it moves for a gap of 1 at a gain of 1, as long as the gap lasts."""
     integral: float = 0.1
-    """Share of the range that it moves in each validation for a gap of 1, for good."""
+    """Share of the range that it moves in each validation for a gap of 1 at a gain of 1, for good."""
+    follows_lr: bool = False
+    """Whether the gain is inversely proportional to the learning rate."""
 
     def position(self, value: float) -> float:
         """Where a value lies in the range, 0 to 1."""
@@ -72,28 +82,33 @@ class Controller:
     """
 
     def __init__(self, dials: Mapping[str, Dial]):
-        self.dials, self.updates, self.acts = dict(dials), 0, False
+        self.dials, self.updates, self.acts, self._highest_lr = dict(dials), 0, False, 0.0
         self.values = {name: dial.low for name, dial in self.dials.items()}
         self._integrals = {name: dial.position(dial.start) for name, dial in self.dials.items()}
 
-    def update(self, gap: float, *, fits: bool) -> None:
-        """Move every dial after a validation with this mean confidence less accuracy, once the network fits its training samples."""
+    def update(self, gap: float, *, fits: bool, lr: float | None = None) -> None:
+        """Move every dial after a validation with this mean confidence less accuracy, once the network fits its training samples.
+
+        Without a learning rate the gain is 1.
+        """
         self.updates, self.acts = self.updates + 1, self.acts or fits
+        self._highest_lr = max(self._highest_lr, lr or 0.0)
         if not self.acts:
             return
+        by_lr = 1.0 if lr is None else min(GAIN * self._highest_lr / lr, MOST_GAIN) if lr > 0 else MOST_GAIN
         for name, dial in self.dials.items():
-            error = gap if dial.lowers_confidence else -gap
+            error = (by_lr if dial.follows_lr else 1.0) * (gap if dial.lowers_confidence else -gap)
             self._integrals[name] = _within_range(self._integrals[name] + dial.integral * error)
             self.values[name] = dial.value(_within_range(self._integrals[name] + dial.proportional * error))
 
     def state(self) -> Tensor:
         """Everything that changes, as one tensor."""
         pairs = [number for name in self.dials for number in (self.values[name], self._integrals[name])]
-        return torch.tensor([self.updates, self.acts, *pairs], dtype=torch.float64)
+        return torch.tensor([self.updates, self.acts, self._highest_lr, *pairs], dtype=torch.float64)
 
     def restore(self, state: Tensor) -> None:
         """Go on from `state()`."""
-        updates, acts, *pairs = state.tolist()
+        updates, acts, self._highest_lr, *pairs = state.tolist()
         self.updates, self.acts = int(updates), bool(acts)
         self.values, self._integrals = (dict(zip(self.dials, pairs[first::2], strict=True)) for first in (0, 1))
 

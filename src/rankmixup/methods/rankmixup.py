@@ -199,7 +199,7 @@ class RankMixupMRL(RankMixup):
 
     @property
     def dials(self) -> Mapping[str, Dial]:
-        return {"margin": Dial(-20.0, 20.0, start=0.0) if self.space == "log-odds" else Dial(0.0, 10.0, start=0.0)}
+        return {"margin": Dial(-20.0, 20.0, start=0.0, follows_lr=True) if self.space == "log-odds" else Dial(0.0, 10.0, start=0.0)}
 
     def check(self) -> None:
         super().check()

@@ -1,4 +1,7 @@
-"""RankMixup that calibrates by training alone, at the price of cross-entropy. Ours, not the paper's; docs/method.md explains it."""
+"""RankMixup that calibrates by training alone, at the price of cross-entropy. Ours, not the paper's.
+
+docs/explanations/method.md explains it.
+"""
 
 from dataclasses import dataclass
 

@@ -79,7 +79,7 @@ class RankMixupList(RankMixup):
 
     @property
     def dials(self) -> Mapping[str, Dial]:
-        return {"margin": Dial(-40.0, 40.0, start=0.0)}
+        return {"margin": Dial(-40.0, 40.0, start=0.0, follows_lr=True)}
 
     def ranking(self, mixed: Mixed, target: Int[Tensor, " B"]) -> Float[Tensor, ""]:
         assert mixed.raw is not None

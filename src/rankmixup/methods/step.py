@@ -11,7 +11,7 @@ from torch import Tensor, distributed, nn
 from torch.nn import functional as F
 
 from rankmixup import random
-from rankmixup.errors import InvalidInput, require, require_whole, shown
+from rankmixup.errors import InvalidInput, require, require_number, require_whole, shown
 from rankmixup.methods.base import Method, resolved
 from rankmixup.methods.cross_entropy import cross_entropy_loss
 from rankmixup.methods.dials import FITS, Controller, confidence_gap
@@ -90,7 +90,7 @@ class Objective(nn.Module):
         """The fields of the method that are "auto", with the values that they have now."""
         return dict(self._controller.values)
 
-    def tune(self, logits: Logits, target: Target) -> dict[str, float]:
+    def tune(self, logits: Logits, target: Target, lr: float | None = None) -> dict[str, float]:
         """Set the dials, the fields that are "auto", from how over- or underconfident the network is.
 
         To be called once after each epoch, with logits in evaluation mode of samples that it is not trained on; with several processes, by
@@ -99,15 +99,18 @@ class Objective(nn.Module):
         Args:
             logits: Of validation samples, `[N, K]`.
             target: Their class indices, `[N]`.
+            lr: Learning rate that the epoch ended with. Margins move in inverse proportion to it. Leave it out if it is constant.
 
         Returns:
             The new values by name.
         """
+        if lr is not None:
+            require_number("lr", lr, least=0)
         logits, target = check_batch(logits, target)
         check_logits(logits, classes=self.num_classes)
         gap = confidence_gap(logits, target)
         require(math.isfinite(gap), "logits must be finite, got others")
-        self._controller.update(gap, fits=self._fits())
+        self._controller.update(gap, fits=self._fits(), lr=lr)
         self._set_dials()
         return self.dials
 
@@ -147,8 +150,10 @@ class Objective(nn.Module):
 
     def set_extra_state(self, state: Tensor) -> None:
         """Continue where the saved objective stood."""
-        sizes = [16, *map(len, self._dial_bytes())]
-        counters, *dials, stream = state.cpu().split([*sizes, len(state) - sum(sizes)])
+        sizes = [16, *map(len, self._dial_bytes()), len(self._ctx.rng.get_state())]
+        rule = f"state must be that of an objective with {'the dials ' + ', '.join(self.dials) if self.dials else 'no dials'}"
+        require(len(state) == sum(sizes), f"{rule}, which has {sum(sizes)} bytes, got {len(state)}")
+        counters, *dials, stream = state.cpu().split(sizes)
         self.epoch, self.steps = counters.clone().view(torch.long).tolist()
         for each in dials:
             numbers = each.clone().view(torch.float64)

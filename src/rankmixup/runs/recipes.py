@@ -14,7 +14,7 @@ from rankmixup.methods import Method
 from rankmixup.runs.optimisation import Optimisation
 
 Source = Literal["paper", "release", "MbLS", "CALS", "MiSLAS", "UniMix", "ELECTRA", "BEiT", "ours"]
-"""The paper with its supplement, its authors' code, code or paper of others, or a choice of ours that docs/deviations.md explains."""
+"""The paper with its supplement, its authors' code, code or paper of others, or our choice: docs/explanations/deviations.md."""
 
 
 @dataclass(frozen=True)

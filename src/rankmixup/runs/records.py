@@ -90,11 +90,13 @@ class EpochRecord(Record):
     warnings: tuple[str, ...] = ()
     dial: Mapping[str, float | None] = field(default_factory=dict)
     """Fields of the method that are "auto", with the values that the epoch was trained with."""
+    gap: float | None = None
+    """Mean confidence less accuracy of the validation samples after the epoch, which sets their next values."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
         record = {**dataclasses.asdict(self), "warnings": list(self.warnings)}
-        return record if self.dial else {key: value for key, value in record.items() if key != "dial"}
+        return record if self.dial else {key: value for key, value in record.items() if key not in ("dial", "gap")}
 
 
 @dataclass(frozen=True)

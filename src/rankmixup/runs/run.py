@@ -46,7 +46,8 @@ class Run(Configured):
     seed: int
     """Seed of every random stream of the run."""
     selection: Selection
-    """Which epoch is kept: best validation accuracy (the paper), lowest validation NLL, or the last."""
+    """Which epoch is kept: best validation accuracy (the paper, and the default), lowest validation NLL, or the last (the default where
+    fields of the method are set by feedback)."""
     tune_on: float = added_field(1.0)
     """Share of the validation samples that fields set to "auto" are tuned on; below 1 it is kept apart from the rest, on which epochs are
     selected and temperatures fitted."""
@@ -65,7 +66,7 @@ class Run(Configured):
         model: str | None = None,
         optimisation: Optimisation | None = None,
         seed: int = 0,
-        selection: Selection = "accuracy",
+        selection: Selection | None = None,
         tune_on: float = 1.0,
         weights: Weights | str | os.PathLike[str] | None = None,
         preprocess: Literal["weights", "data"] = "weights",
@@ -89,7 +90,8 @@ class Run(Configured):
             "model": model,
             "optimisation": optimisation or optimisation_recipe(data, recipe).build_optimisation(),
             "seed": seed,
-            "selection": selection,
+            # An epoch before the dials have settled would give away what they are for.
+            "selection": ("last" if method.auto_dials else "accuracy") if selection is None else selection,
             "tune_on": tune_on,
             "weights": _initial_weights(model, weights, pretrained, init_from),
             "preprocess": preprocess,

@@ -5,6 +5,7 @@ import platform
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -137,14 +138,18 @@ class StoredRun:
         return [EpochRecord.from_dict(parse_json(line, name), name) for line, name in names]
 
     def scores(self, split: str) -> Scores:
-        """Stored logits of the selected epoch.
+        """Stored logits of the selected epoch; those of "test" with the names of the classes.
 
         Args:
             split: "val", "test", or "ood-NAME" for an out-of-distribution set, whose labels have no meaning.
         """
         self.result()  # raises for a run that is not finished
         self.read_predictions(split)  # raises for those of another run
-        return Scores.read(self.predictions_path(split), labelled=not split.startswith("ood-"))
+        found = Scores.read(self.predictions_path(split), labelled=not split.startswith("ood-"))
+        # Only the test scores are shown class by class, and splits.json is large where a data set is.
+        splits = self.splits() if split == "test" else None
+        named = splits is not None and len(splits.class_names) == found.scores.shape[1]
+        return replace(found, class_names=splits.class_names) if splits is not None and named else found
 
     def mixes(self) -> MixedPredictions | None:
         """Stored logits and lambda of mixed test samples; None without the file."""
@@ -209,15 +214,18 @@ def checkpoint_files(folder: Path, kind: Literal["step", "best"]) -> list[Path]:
 
 def describe_environment() -> dict[str, Any]:
     """Versions and devices of this process, as env.json holds them."""
+    from importlib import import_module
     from importlib.metadata import version
 
     import torch
 
-    packages = ("rankmixup", "torch", "torchvision", "lightning-fabric", "numpy", "scikit-learn", "scipy")
+    # By name, since the facade imports every layer; not from the metadata, which may be that of another installation.
+    own = import_module("rankmixup").__version__
+    packages = ("torch", "torchvision", "lightning-fabric", "numpy", "scikit-learn", "scipy")
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": {name: version(name) for name in packages},
+        "packages": {"rankmixup": own, **{name: version(name) for name in packages}},
         "threads": torch.get_num_threads(),
         "cuda": torch.version.cuda if torch.cuda.is_available() else None,
         "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]

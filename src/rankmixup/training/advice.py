@@ -21,7 +21,7 @@ def advice(history: Sequence[EpochRecord], method: Method) -> list[str]:
 def _signs(history: Sequence[EpochRecord], method: Method) -> Iterator[tuple[str, str]]:
     """The rules that hold after the last epoch of `history`, and a sentence on each."""
     before, last = history[-2 * _EPOCHS : -_EPOCHS], history[-_EPOCHS:]
-    if len(before) == _EPOCHS:
+    if len(before) == _EPOCHS and not method.auto_dials:  # feedback corrects it by itself
         ue, oe = ([mean(record.val[key] for record in part) for part in (before, last)] for key in ("ue", "oe"))
         if ue[1] > max(_LARGE_UE, 1.5 * ue[0], oe[1]) and oe[1] < oe[0]:
             change = f"{100 * ue[0]:.1f} % to {100 * ue[1]:.1f} %, means of {_EPOCHS} epochs"

@@ -12,6 +12,7 @@ from rankmixup.data import Dataset, steps_per_epoch, training_batches
 from rankmixup.data.batches import epoch_size
 from rankmixup.errors import WorkFailed
 from rankmixup.evaluation import all_metrics
+from rankmixup.methods.dials import confidence_gap
 from rankmixup.runs.run import improves
 from rankmixup.training.checkpoint import CheckpointInterval
 from rankmixup.training.diagnostics import ranking_diagnostics
@@ -99,10 +100,12 @@ class TrainingLoop:
         val = all_metrics(logits, dataset.val.y)
         dial, objective = state.objective.dials, state.objective
         ranking = ranking_diagnostics(self.predictor, dataset.val, logits, objective.active, run.seed)
+        lr, gap = max(group["lr"] for group in state.optimiser.param_groups), None
         if dial:
             tuning = dataset.tuning
-            objective.tune(logits if tuning is None else self.predictor.predict(tuning), (tuning or dataset.val).y)
-        lr = max(group["lr"] for group in state.optimiser.param_groups)
+            tuned_on = logits if tuning is None else self.predictor.predict(tuning), (tuning or dataset.val).y
+            gap = confidence_gap(*tuned_on)
+            objective.tune(*tuned_on, lr=lr)
         state.epoch, state.steps_done, self._checked = state.epoch + 1, 0, 0
         state.terms.clear()
         state.count_time()
@@ -110,7 +113,7 @@ class TrainingLoop:
             weights = {name: value.clone() for name, value in model_state(state.model).items()}
             state.best = {"epoch": state.epoch, "val": val, "model": weights}
         record = {"epoch": state.epoch, "train": train, "val": val, "ranking": ranking, "lr": lr, "seconds": state.seconds}
-        self.watcher.epoch({**record, **({"dial": dial} if dial else {})})
+        self.watcher.epoch({**record, **({"dial": dial, "gap": gap} if dial else {})})
 
     def check(self, *, save: bool) -> None:
         """Stop if the loss is not finite or a signal was received, save when it is time to; all processes do the same."""

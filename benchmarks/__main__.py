@@ -4,6 +4,7 @@ import torch
 
 from benchmarks import (
     command,
+    corruptions,
     data,
     deploy,
     folders,
@@ -43,6 +44,8 @@ print("\nTemperature scaling, 50,000 x 1000:")
 print("\n".join(posthoc.main()))
 print(f"\nCIFAR-10 in memory, crop, flip and normalisation, batches of {data.BATCH}:")
 print("\n".join(data.main()))
+print("\nCorruptions of images of 32 pixels:")
+print("\n".join(corruptions.main()))
 print("\nFolders of images, known by their content:")
 print("\n".join(folders.main()))
 print("\nDeployment:")

@@ -94,6 +94,7 @@ def test_weights_of_a_run_start_a_network_with_another_head(ending, trained, tmp
     assert found["fc.weight"].shape == (3, 64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["file", "run"])
 @pytest.mark.parametrize("changes", [{"freeze": True}, {}])
 def test_a_run_goes_on_exactly_when_its_weights_are_gone(kind, changes, trained, tmp_path):

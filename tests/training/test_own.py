@@ -60,6 +60,7 @@ def weights(module):
     return {name: value.clone() for name, value in module.state_dict().items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [arrays, augmented])
 def test_a_run_that_crashed_again_and_again_ends_as_if_it_had_not(data, tmp_path):
     run, module = short("rankmixup-mndcg"), network()
@@ -74,6 +75,7 @@ def test_a_run_that_crashed_again_and_again_ends_as_if_it_had_not(data, tmp_path
     assert whole.result().metrics["test"]["accuracy"] > 0.6
 
 
+@pytest.mark.slow
 def test_worker_processes_change_nothing(tmp_path):
     one = rm.train(short(), model=network(), data=augmented(), runs=tmp_path / "one")
     assert same(one, rm.train(short(), model=network(), data=augmented(), runs=tmp_path / "two", workers=2))
@@ -113,6 +115,7 @@ def test_the_trained_weights_are_those_that_the_scores_are_of(tmp_path):
         trained_network(stored, nn.Linear(2, 3))
 
 
+@pytest.mark.slow
 def test_evaluating_needs_no_class_and_resuming_says_what_it_needs(tmp_path, capsys):
     stored = rm.train(short(), model=network(), data=arrays(), runs=tmp_path)
     other = rm.train(short(seed=1), model=network(), data=arrays(), runs=tmp_path)

@@ -162,6 +162,7 @@ def test_a_compiled_network_trains_as_it_would_have(tmp_path):
         np.testing.assert_allclose(one["logits"], other["logits"], atol=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the compiler
 def test_the_command_compiles_a_network_of_timm(tmp_path, monkeypatch, capsys):
     """With a backend that only traces, which takes seconds; predictions are those of the network as it is."""

@@ -167,6 +167,11 @@ class DataSource(Configured):
             self.download(root)
         return self._cut(self.read(root))
 
+    @classmethod
+    def location(cls, root: Path) -> Path | None:
+        """The file or folder below `root` that holds the data set; None for a data set that is not looked for there."""
+        return None
+
     def download(self, root: Path) -> None:
         """Fetch the files that are missing below `root`."""
 

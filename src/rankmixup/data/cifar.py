@@ -47,12 +47,16 @@ class _Cifar(DataSource):
     def image_size(self) -> int:
         return 32 // self.shrink
 
+    @classmethod
+    def location(cls, root: Path) -> Path:
+        return root / cls.folder
+
     def download(self, root: Path) -> None:
-        if not all((root / self.folder / name).is_file() for name in self.files):
+        if not all((self.location(root) / name).is_file() for name in self.files):
             fetch_archive(self.archive, root, self.folder)
 
     def read(self, root: Path) -> Dataset:
-        folder = root / self.folder
+        folder = self.location(root)
         for name, md5 in self.files.items():
             verify(folder / name, md5, self.name)
         *batches, meta_name = self.files

@@ -55,13 +55,17 @@ class FashionMnist(DataSource):
     def image_size(self) -> int:
         return 28 // self.shrink
 
+    @classmethod
+    def location(cls, root: Path) -> Path:
+        return root / _FOLDER
+
     def download(self, root: Path) -> None:
         for name, md5 in self.files.items():
-            if not (root / _FOLDER / name).is_file():
-                fetch(Remote(f"{self.url}/{name}.gz", md5), root / _FOLDER)
+            if not (self.location(root) / name).is_file():
+                fetch(Remote(f"{self.url}/{name}.gz", md5), self.location(root))
 
     def read(self, root: Path) -> Dataset:
-        arrays = [self._array(root / _FOLDER / name, md5) for name, md5 in self.files.items()]
+        arrays = [self._array(self.location(root) / name, md5) for name, md5 in self.files.items()]
         for images, labels, name in zip(arrays[::2], arrays[1::2], ("train", "t10k"), strict=True):
             valid = images.shape[1:] == (28, 28) and labels.shape == images.shape[:1] and bool((labels < 10).all())
             rule = f"fashion-mnist's {name} files must hold images of 28x28 pixels and a label in 0..9 for each"

@@ -28,11 +28,15 @@ class ImageNet(DataSource):
 
     image_size = 224
 
+    @classmethod
+    def location(cls, root: Path) -> Path:
+        return (root / "imagenet" if (root / "imagenet").is_dir() else root) / "train"
+
     def download(self, root: Path) -> None:
         raise InvalidInput("imagenet must be fetched by hand, as its terms of access ask for; --download cannot")
 
     def read(self, root: Path) -> Dataset:
-        folder = root / "imagenet" if (root / "imagenet").is_dir() else root
+        folder = self.location(root).parent
         for part in ("train", "val"):
             require((folder / part).is_dir(), f"imagenet must be in {root / 'imagenet'} with folders train and val, there is no {part}")
         train, train_y, class_names = list_classes(folder, "train")
@@ -58,12 +62,16 @@ class TinyImageNet(DataSource):
     archive: ClassVar[Remote] = Remote("http://cs231n.stanford.edu/tiny-imagenet-200.zip", "90528d7ca1a48142e341f4ef8d21d0de")
     folder: ClassVar[str] = "tiny-imagenet-200"
 
+    @classmethod
+    def location(cls, root: Path) -> Path:
+        return root / cls.folder
+
     def download(self, root: Path) -> None:
-        if not (root / self.folder).exists():
+        if not self.location(root).exists():
             fetch_archive(self.archive, root, self.folder)
 
     def read(self, root: Path) -> Dataset:
-        folder = root / self.folder
+        folder = self.location(root)
         require_present(folder, self.name)
         train, train_y, classes = list_classes(folder, "train")
         test = _annotated(folder / "val", classes)

@@ -33,20 +33,22 @@ class Svhn(DataSource):
     files: ClassVar[dict[str, str]] = PUBLISHED["svhn"]
     """Names and md5 sums."""
 
+    @classmethod
+    def location(cls, root: Path) -> Path:
+        # torchvision has the files wherever its root points to.
+        first = next(iter(cls.files))
+        return root / first if (root / first).exists() else root / "svhn" / first
+
     def download(self, root: Path) -> None:
         for name, md5 in self.files.items():
-            fetch(Remote(f"{self.url}/{name}", md5), self._folder(root))
+            fetch(Remote(f"{self.url}/{name}", md5), self.location(root).parent)
 
     def read(self, root: Path) -> Dataset:
         for name, md5 in self.files.items():
-            verify(self._folder(root) / name, md5, self.name)
-        train, test = (_read_mat(self._folder(root) / name) for name in self.files)
+            verify(self.location(root).with_name(name), md5, self.name)
+        train, test = (_read_mat(self.location(root).with_name(name)) for name in self.files)
         view = View(32, MEAN, STD, augment="crop")
         return Dataset(*published_splits(train, test, self.name), tuple("0123456789"), view, val_from_train=True)
-
-    def _folder(self, root: Path) -> Path:
-        # torchvision has the files wherever its root points to.
-        return root if (root / next(iter(self.files))).exists() else root / "svhn"
 
 
 def _read_mat(path: Path) -> tuple[UInt8[Tensor, "N 3 32 32"], Int[Tensor, " N"]]:

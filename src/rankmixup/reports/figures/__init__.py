@@ -7,6 +7,7 @@ or `inline_svg` (for an HTML page).
 from rankmixup.reports.figures.curves import confidence_by_lambda_figure, dial_figure, ood_figure, risk_coverage_figure, temperature_figure
 from rankmixup.reports.figures.inline import inline_svg
 from rankmixup.reports.figures.reliability import confidence_histogram_figure, over_under_figure, reliability_figure
+from rankmixup.reports.figures.shift import shift_figure
 from rankmixup.reports.figures.style import save_figure
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "reliability_figure",
     "risk_coverage_figure",
     "save_figure",
+    "shift_figure",
     "temperature_figure",
 ]

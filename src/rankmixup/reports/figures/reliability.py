@@ -13,10 +13,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _CONFIDENCE_AXIS: dict[str, Any] = {"xlim": (0, 1), "xticks": [0, 0.25, 0.5, 0.75, 1], "xticklabels": ["0", ".25", ".5", ".75", "1"]}
+_BELOW_LEGEND = 0.7
+"""Share of the height of a histogram that its bars fill; the legend stands above them."""
 
 
 def reliability_figure(methods: Mapping[str, Reliability]) -> "Figure":
     """A reliability diagram for each method: accuracy against confidence, with the samples in each bin below.
+
+    Of one class, the axes are its probability and its frequency.
 
     A grey box spans the accuracies that a calibrated model shows in 95 % of draws, a bar the 95 % interval of the accuracy.
     """
@@ -26,8 +30,8 @@ def reliability_figure(methods: Mapping[str, Reliability]) -> "Figure":
     for column, (name, found) in enumerate(methods.items()):
         _accuracies(axes[0][column], name, found)
         _counts(axes[1][column], found)
-        axes[1][column].set_xlabel("confidence")
-    axes[0][0].set_ylabel("accuracy")
+        axes[1][column].set_xlabel("probability" if found.positive else "confidence")
+    axes[0][0].set_ylabel("frequency" if next(iter(methods.values())).positive else "accuracy")
     axes[1][0].set_ylabel("samples")
     handles_and_names = axes[0][0].get_legend_handles_labels()
     figure.legend(*handles_and_names, loc="outside lower center", ncols=2 if columns == 1 else 3, fontsize=7, frameon=False)
@@ -36,15 +40,16 @@ def reliability_figure(methods: Mapping[str, Reliability]) -> "Figure":
 
 def _accuracies(axes: "Axes", name: str, found: Reliability) -> None:
     filled, width = found.count > 0, 1 / len(found.count)
+    across, up = ("probability", "frequency") if found.positive else ("confidence", "accuracy")
     centres = ((np.arange(len(filled)) + 0.5) * width)[filled]
     accuracy, confidence, low, high = (each[filled] for each in (found.accuracy, found.confidence, found.low, found.high))
     bottom, top = found.calibrated_low[filled], found.calibrated_high[filled]
     axes.bar(centres, top - bottom, width, bottom=bottom, color=GREY, alpha=0.35, linewidth=0, label="calibrated, 95 % of draws")
-    hatched: dict[str, Any] = {"color": "none", "edgecolor": ACCENT, "hatch": "//////", "linewidth": 0.5, "label": "gap to confidence"}
+    hatched: dict[str, Any] = {"color": "none", "edgecolor": ACCENT, "hatch": "//////", "linewidth": 0.5, "label": f"gap to {across}"}
     axes.bar(centres, np.abs(confidence - accuracy), 0.7 * width, bottom=np.minimum(accuracy, confidence), **hatched)
     margins = np.stack([accuracy - low, high - accuracy]).clip(min=0)
     points: dict[str, Any] = {"fmt": "o", "color": "black", "markersize": 3.5, "elinewidth": 1, "capsize": 2}
-    axes.errorbar(centres, accuracy, yerr=margins, label="accuracy, 95 % interval", **points)
+    axes.errorbar(centres, accuracy, yerr=margins, label=f"{up}, 95 % interval", **points)
     axes.plot([0, 1], [0, 1], color="black", linewidth=0.8, linestyle="--")
     axes.set(ylim=(0, 1), **_CONFIDENCE_AXIS)
     axes.set_title(f"{label(name)}\nECE {100 * found.ece:.2f} %", fontsize=10)
@@ -96,10 +101,13 @@ def confidence_histogram_figure(methods: Mapping[str, ConfidenceHistogram]) -> "
             filling = {"facecolor": "none" if hatch else colour, "edgecolor": colour, "hatch": hatch, "alpha": 0.3, "linewidth": 0}
             panel.stairs(shares, found.edges, fill=True, **filling)
         for value, line, title in ((found.accuracy, "-", "accuracy"), (found.mean_confidence, ":", "mean confidence")):
-            panel.axvline(value, color="black", linewidth=1, linestyle=line, label=f"{title} {100 * value:.1f} %")
+            drawn = {"color": "black", "linewidth": 1, "linestyle": line, "ymax": _BELOW_LEGEND}
+            panel.axvline(value, label=f"{title} {100 * value:.1f} %", **drawn)
         panel.set(**_CONFIDENCE_AXIS)
         panel.set_title(label(name), fontsize=10)
         panel.legend(loc="upper left", fontsize=7, frameon=False)
+    tallest = max(float(max(*found.right, *found.wrong)) for found in methods.values())
+    axes[0].set_ylim(0, tallest / _BELOW_LEGEND)
     axes[0].set_ylabel("share of the right,\nof the wrong")
     figure.supxlabel("confidence", fontsize=10)
     return figure

@@ -97,9 +97,9 @@ def drawing(fonttype: str = "path") -> Iterator[None]:
         yield
 
 
-def save_figure(figure: "Figure", path: Path) -> list[Path]:
+def save_figure(figure: "Figure", path: str | Path) -> list[Path]:
     """Write `path` as PNG and as SVG; returns both paths."""
-    paths = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
+    paths = [Path(path).with_suffix(suffix) for suffix in (".png", ".svg")]
     with drawing():
         for target in paths:
             figure.savefig(target, dpi=150, bbox_inches="tight", metadata={"Date": None} if target.suffix == ".svg" else None)

@@ -44,7 +44,7 @@ LABELS = torch.tensor([0, 1])
         (torch.tensor([[float("nan"), 1.0], [0.0, 1.0]]), LABELS, False, "probs must be finite, row 0 is not"),
         (torch.tensor([[0.0, 1.0], [float("-inf"), 1.0]]), LABELS, True, "logits must be finite, row 1 is not"),
         (torch.zeros(2, 0), LABELS, True, r"logits must hold at least one sample and one class, got shape \[2, 0\]"),
-        (GOOD[0], LABELS, False, r"probs must have shape \[N, K\], got \[2\]"),
+        (GOOD.unsqueeze(0), LABELS, False, r"probs must have shape \[N, K\], or \[N\] or \[N, 1\] for two classes, got \[1, 2, 2\]"),
         (torch.tensor([[2, 1]]), torch.tensor([0]), True, "logits must be floating point, got torch.int64"),
         (torch.tensor([[1.5, -0.5]]), torch.tensor([0]), False, "probs must not be negative .*, got -0.5"),
         (torch.tensor([[0.5, 0.5], [0.9, 0.3]]), LABELS, False, "probs must sum to 1 in every row .*, row 1 sums to 1.2"),
@@ -74,7 +74,8 @@ FUNCTIONS = [
         (GOOD, LABELS[:1]),
         (GOOD, LABELS + 1),
         (GOOD[:0], LABELS[:0]),
-        (GOOD[0], LABELS),
+        (GOOD[0], LABELS[:1]),
+        (GOOD[0], torch.tensor([0, 2])),
         (GOOD.unsqueeze(0), LABELS),
         (GOOD * torch.nan, LABELS),
         (GOOD - 1, LABELS),
@@ -131,7 +132,7 @@ def test_the_first_of_equal_scores_is_the_prediction():
 
 
 @settings(max_examples=100)
-@given(st.integers(1, 12), st.integers(1, 7), st.integers(0, 10**6), st.booleans(), st.sampled_from([1, 2, 5]))
+@given(st.integers(1, 12), st.integers(2, 7), st.integers(0, 10**6), st.booleans(), st.sampled_from([1, 2, 5]))
 def test_top_label_is_that_of_max_whatever_the_ties(samples, classes, seed, from_logits, chunk):
     rng = random.stream(seed, "properties")
     scores = torch.randint(3, (samples, classes), generator=rng, dtype=torch.float64)  # ties everywhere

@@ -9,7 +9,7 @@ from rankmixup.metrics.smooth import residual_grid, smooth_from_grid
 from tests.oracles import metrics as oracle
 
 
-@pytest.mark.parametrize("samples", [1, 2, 12, 25])
+@pytest.mark.parametrize("samples", [1, 2, 5, 9])
 def test_agrees_with_the_definition(samples, rng):
     probs, target = oracle.random_probs(samples, 4, rng)
     assert F.smooth_calibration_error(probs, target, from_logits=False).item() == pytest.approx(

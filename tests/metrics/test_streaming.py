@@ -122,7 +122,7 @@ def test_probabilities_given_as_logits_are_refused(name, rng):
         (lambda: metrics.ExpectedCalibrationError(norm="l3"), "norm must be"),
         (lambda: metrics.AdaptiveCalibrationError(edges="equal"), "edges must be"),
         (lambda: metrics.Accuracy(top_k=0), "top_k must be at least 1, got 0"),
-        (lambda: metrics.ClasswiseCalibrationError(0), "num_classes must be at least 1, got 0"),
+        (lambda: metrics.ClasswiseCalibrationError(1), "num_classes must be at least 2, got 1"),
         (lambda: metrics.ClasswiseCalibrationError(3, aggregate="max"), "aggregate must be"),
         (lambda: metrics.OODDetection("distance"), "kind must be"),
     ],

@@ -30,7 +30,7 @@ def fit_quietly(calibrator: Calibrator, logits: torch.Tensor, target: torch.Tens
 
 
 def test_the_registry_knows_them_all():
-    assert list(CALIBRATORS) == ["ensemble-temperature", "histogram", "isotonic", "temperature", "vector"]
+    assert list(CALIBRATORS) == ["ensemble-temperature", "histogram", "isotonic", "platt", "temperature", "vector"]
     assert all(summary for summary in CALIBRATORS.summaries().values())
 
 
@@ -163,7 +163,7 @@ def test_threads_change_nothing(name, rng, monkeypatch):
         ([[1e29, 0.0, -1e29], [0.0, 1e29, -1e29]], [0, 0]),
         ([[-708.0, -709.0, 0.0], [-0.6931, -708.0, -0.6931]], [0, 1]),
     ],
-    ids=["all right", "all wrong", "chance", "ties", "one right", "one wrong", "one class", "saturated", "huge", "zero probabilities"],
+    ids=["all right", "all wrong", "chance", "ties", "one right", "one wrong", "one logit", "saturated", "huge", "zero probabilities"],
 )
 def test_odd_data_gives_finite_probabilities(name, logits, target):
     for dtype in (torch.float32, torch.float64):

@@ -11,8 +11,21 @@ from rankmixup.posthoc import CALIBRATORS, CalibrationModule, Calibrator, Fitted
 from rankmixup.testing import CalibratorContract
 
 
+def of(*, binary: bool) -> list[tuple[str, str]]:
+    return [(name, objective) for name in CALIBRATORS if CALIBRATORS[name].binary <= binary for objective in CALIBRATORS[name].objectives]
+
+
 class TestEveryCalibrator(CalibratorContract):
-    @pytest.fixture(params=[(name, objective) for name in CALIBRATORS for objective in CALIBRATORS[name].objectives], ids="-".join)
+    @pytest.fixture(params=of(binary=False), ids="-".join)
+    def calibrator(self, request: pytest.FixtureRequest) -> Calibrator:
+        name, objective = request.param
+        return CALIBRATORS[name](objective)
+
+
+class TestEveryCalibratorOfTwoClasses(CalibratorContract):
+    classes = 2
+
+    @pytest.fixture(params=of(binary=True), ids="-".join)
     def calibrator(self, request: pytest.FixtureRequest) -> Calibrator:
         name, objective = request.param
         return CALIBRATORS[name](objective)

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rankmixup.errors import require, require_choice, require_flag
-from rankmixup.metrics.inputs import Logits, per_sample
+from rankmixup.errors import require, require_choice
+from rankmixup.metrics.inputs import Logits, class_scores, per_sample
 from rankmixup.metrics.rows import Rows
 from rankmixup.metrics.ties import tie_groups
 from rankmixup.ops import ArrayLike, as_tensor, check_floats, check_same_device
@@ -26,10 +26,8 @@ def ood_scores(logits: Logits, kind: OODKind = "entropy", *, from_logits: bool =
     [0.6931, 0.1909]
     """
     require_choice("kind", kind, KINDS)
-    require_flag("from_logits", from_logits)
+    logits = class_scores(logits, from_logits=from_logits)
     require(from_logits or kind != "energy", "energy must be computed from logits, got probabilities")
-    logits = as_tensor("logits", logits)
-    require(logits.ndim == 2, f"logits must have shape [N, K], got {list(logits.shape)}")
     nothing = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
     return per_sample(lambda rows: _ood_score(rows, kind), logits, nothing, from_logits)
 

@@ -29,6 +29,8 @@ from rankmixup.ops import ArrayLike
 class StreamingMetric(Metric):
     """A metric of logits `[N, K]`, or of probabilities with `from_logits=False`, and labels `[N]`, that is updated batch by batch.
 
+    For two classes the scores may be those of class 1, `[N]` or `[N, 1]`.
+
     A subclass says with `_read` which numbers to keep of a batch, and with `_value` what the metric of all kept numbers is. They are
     added up in the shape `_shape`, or put one after another where it is None.
     """
@@ -185,7 +187,7 @@ class ClasswiseCalibrationError(StreamingMetric):
     """Streaming version of `classwise_calibration_error`; keeps a sum for each class and bin, so it must know the number of classes."""
 
     def __init__(self, num_classes: int, *, num_bins: int = 15, aggregate: Aggregate = "mean", from_logits: bool = True, **kwargs: Any):
-        self._shape = self.num_classes, self.num_bins = require_whole("num_classes", num_classes, least=1), check_num_bins(num_bins)
+        self._shape = self.num_classes, self.num_bins = require_whole("num_classes", num_classes, least=2), check_num_bins(num_bins)
         require_choice("aggregate", aggregate, AGGREGATES)
         super().__init__(from_logits=from_logits, **kwargs)
         self.aggregate: Aggregate = aggregate

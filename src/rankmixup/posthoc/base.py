@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from rankmixup.errors import InvalidInput, require, require_choice
 from rankmixup.metrics.calibration import bin_top_label
-from rankmixup.metrics.inputs import check_scores
+from rankmixup.metrics.inputs import check_scores, class_scores, scores_and_labels
 from rankmixup.metrics.rows import check_num_bins, row_slices
-from rankmixup.ops import ArrayLike, as_tensor, check_floats, upcast
+from rankmixup.ops import ArrayLike, upcast
 from rankmixup.posthoc.report import FitReport
 from rankmixup.registry import Registry
 
@@ -31,7 +31,7 @@ _CHUNK = 2**15 - 1
 
 
 class CalibrationModule(nn.Module):
-    """Maps logits [B, K] to calibrated logits [B, K]; can sit behind a model.
+    """Maps logits [B, K] to calibrated logits [B, K]; can sit behind a model. One logit of class 1, [B, 1], becomes two.
 
     What was fitted is held in float64 buffers, which no optimiser changes. They stay float64 when a whole network is made `.float()` or
     `.half()`, since steps between neighbouring samples would be rounded away; only a device that has no float64 gets float32.
@@ -44,6 +44,7 @@ class CalibrationModule(nn.Module):
         super().__init__()
         for name, value in (self.identity | state).items():
             self.register_buffer(name, torch.as_tensor(value, dtype=torch.float64))
+        self.register_forward_pre_hook(_two_logits)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "CalibrationModule":
         def moved(buffer: Tensor) -> Tensor:
@@ -60,6 +61,12 @@ class CalibrationModule(nn.Module):
             if buffer is not None and prefix + name in state_dict:
                 self._buffers[name] = buffer.new_empty(state_dict[prefix + name].shape)
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def _two_logits(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """As `class_scores`, in any number of dimensions."""
+    (logits,) = inputs
+    return (torch.cat([torch.zeros_like(logits), logits], dim=-1) if logits.shape[-1] == 1 else logits,)
 
 
 class Fitted(NamedTuple):
@@ -88,6 +95,8 @@ class Calibrator(ABC):
     objectives: ClassVar[tuple[str, ...]] = ("nll",)
     keeps_predictions: ClassVar[bool] = False
     """Whether the predicted class of a sample never changes."""
+    binary: ClassVar[bool] = False
+    """Whether it is for two classes only."""
     module_type: ClassVar[type[CalibrationModule]]
     """What `_fit` makes; with it, a fitted calibrator can be stored and restored."""
 
@@ -104,16 +113,18 @@ class Calibrator(ABC):
         """Fit to held-out data and return the calibrator itself; `report_` says what the fit did.
 
         Args:
-            logits: Logits `[N, K]` of the model, as a tensor, an array or a list.
+            logits: Logits `[N, K]` of the model, as a tensor, an array or a list; of class 1 alone `[N]` or `[N, 1]`.
             target: The right class of each sample, `[N]`.
             split: Name of the data, for the report.
             warn: Whether to warn of a fit that did not converge or makes things worse. The report says so in any case.
         """
         check_num_bins(self.num_bins)
-        logits, target = as_tensor("logits", logits).detach(), as_tensor("target", target)
         check_scores(logits, target)
+        logits, target = scores_and_labels(logits, target, from_logits=True)
+        classes = logits.shape[1]
+        require(classes == 2 or not self.binary, f"logits must be of two classes for {self.name} calibration, got {classes} classes")
         _check_size(logits)
-        logits, target = logits.cpu(), target.cpu()
+        logits, target = logits.detach().cpu(), target.cpu()
         fitted = self._fit(logits, target)
         before, after = (_nll_and_ece(module, logits, target, self.num_bins) for module in (nn.Identity(), fitted.module))
         self._module, self._classes, self._fingerprint = fitted.module, logits.shape[1], _fingerprint(logits)
@@ -126,11 +137,11 @@ class Calibrator(ABC):
     def transform(self, logits: ArrayLike) -> Float[Tensor, "N K"]:
         """Calibrated logits, or log-probabilities where the method works on probabilities.
 
-        Computed in float64 and returned in the precision of the logits; for half-precision logits in float32.
+        Computed in float64 and returned in the precision of the logits; for half-precision logits in float32. Logits of class 1,
+        `[N]` or `[N, 1]`, become those of both classes, `[N, 2]`.
         """
         module = self._fitted_module("transforms")
-        logits = check_floats("logits", as_tensor("logits", logits))
-        require(logits.ndim == 2, f"logits must have shape [N, K], got {list(logits.shape)}")
+        logits = class_scores(logits, from_logits=True)
         same = logits.shape[1] == self._classes
         require(same, f"logits must have the {self._classes} classes that {type(self).__name__} was fitted on, got {logits.shape[1]}")
         _check_size(logits)
@@ -165,7 +176,7 @@ class Calibrator(ABC):
     def fitted_on_same(self, logits: ArrayLike) -> bool:
         """Whether these are the logits it was fitted on: a result on them is no evidence."""
         self._fitted_module("compares data")
-        return _fingerprint(as_tensor("logits", logits).detach().cpu()) == self._fingerprint
+        return _fingerprint(class_scores(logits, from_logits=True).detach().cpu()) == self._fingerprint
 
     def _fitted_module(self, action: str) -> CalibrationModule:
         if self._module is None:
@@ -224,5 +235,5 @@ def _nll_and_ece(module: nn.Module, logits: Tensor, target: Tensor, num_bins: in
 def _fingerprint(logits: Tensor) -> str:
     """Hash of the shape and of rows spread evenly; in float64, so that a float32 copy on disk is still the same data."""
     # About a million numbers: all of a large matrix would cost as much as the fit.
-    rows = logits[:: max(1, logits.numel() // 2**20)].double().contiguous()
+    rows = logits[:: max(1, logits.numel() // 2**20)].double().contiguous() + 0.0  # -0.0 becomes 0.0
     return hashlib.sha256(str(list(logits.shape)).encode() + rows.numpy().tobytes()).hexdigest()

@@ -20,8 +20,6 @@ class HistogramModule(CalibrationModule):
     identity: ClassVar = {"edges": [], "values": [1.0]}
 
     def forward(self, logits: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
-        if logits.shape[1] == 1:
-            return torch.zeros_like(logits)
         exact = logits.to(self.values.dtype)
         _, prediction, total = softmax_top(exact)
         index = prediction.unsqueeze(1)

@@ -69,8 +69,6 @@ class VectorScaling(Calibrator):
 def _no_optimum(module: VectorModule, logits: Tensor, target: Tensor) -> str:
     """Why the likelihood has no maximum at finite numbers, if it has none."""
     classes = logits.shape[1]
-    if classes == 1:
-        return ""
     missing = [f"class {label}" for label in (torch.bincount(target, minlength=classes) == 0).nonzero().flatten().tolist()]
     if missing:
         return f"{listed(missing, 1)} has no sample, so that the best bias is minus infinity"

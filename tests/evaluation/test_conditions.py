@@ -1,8 +1,12 @@
+import time
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import Calibration, Detection, Estimate, Evaluation
-from rankmixup.evaluation.conditions import Condition, with_failures
+from rankmixup.evaluation.conditions import ComparisonCondition, Condition, with_failures
 from rankmixup.evaluation.registry import DETECTION_METRICS, METRICS
 
 
@@ -115,3 +119,81 @@ def test_conditions_about_nothing():
         with_failures(bare, [Condition.parse("calibrated.ece>0.1")])
     with pytest.raises(InvalidInput, match="must go with out-of-distribution samples"):
         with_failures(bare, [Condition.parse("ood.svhn.auroc<0.9")])
+
+
+MODELS, KEYS = ["out/a.npz", "b", "my model", "it's <x>", "resnet-50.v2"], ["ece", "nll", "accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "other", "key", "sign", "bound", "end"),
+    [
+        ("b.ece - a.ece > 1%:low", "b", "out/a.npz", "ece", ">", 0.01, "low"),
+        ("b.ece - a.ece:low > 1%", "b", "out/a.npz", "ece", ">", 0.01, "low"),
+        ("b.accuracy-a.accuracy<-0.5%", None, None, "", "", 0, ""),  # a minus without spaces belongs to a name
+        ("b.accuracy - a.accuracy<-0.5%", "b", "out/a.npz", "accuracy", "<", -0.005, "value"),
+        ("b.nll - 'out/a.npz'.nll > -0.25 : high", "b", "out/a.npz", "nll", ">", -0.25, "high"),
+        ("b.ece>3%", "b", None, "ece", ">", 0.03, "value"),
+        ("'my model'.ece - resnet-50.v2.ece > 0", "my model", "resnet-50.v2", "ece", ">", 0, "value"),
+        ('"it\'s <x>".ece > 3%:high', "it's <x>", None, "ece", ">", 0.03, "high"),
+        ("a.npz.ece < 3%", "out/a.npz", None, "ece", "<", 0.03, "value"),
+    ],
+)
+def test_conditions_of_comparisons(text, model, other, key, sign, bound, end):
+    if model is None:
+        with pytest.raises(InvalidInput, match=r"unknown model 'b.accuracy-a'"):
+            ComparisonCondition.parse(text, MODELS, KEYS)
+    else:
+        assert ComparisonCondition.parse(text, MODELS, KEYS) == ComparisonCondition(text, model, other, key, sign, bound, end)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ece>3%", "a condition must be MODEL.METRIC or MODEL.METRIC - MODEL.METRIC"),
+        ("b.ece - 1% > a.ece", "a condition must be MODEL.METRIC"),
+        ("b.ece + a.ece > 1%", "a condition must be MODEL.METRIC"),
+        ("b.ece - a.ece - b.ece > 1%", "a condition must be MODEL.METRIC"),
+        ("my model.ece > 1%", "quotes around a name that holds spaces"),
+        ("'b.ece > 1%", "a condition must be MODEL.METRIC"),
+        ("b.eec > 1%", "unknown metric 'eec'; did you mean 'ece'"),
+        ("b.brier > 1", r"must be about a metric that is compared \(ece, nll, accuracy\), got brier"),
+        ("b.ece - a.nll > 1%", "must subtract the same metric, got ece and nll"),
+        ("b.ece - b.ece > 1%", "must subtract another model, got b twice"),
+        ("bb.ece > 1%", "unknown model 'bb'; did you mean 'b'"),
+        ("b.ece - a.ece > 1", "a difference of ece with a number that it can pass, it lies in -1..1"),
+        ("b.ece - a.ece < -1", "it lies in -1..1"),
+        ("b.ece - a.ece > 3", "3 percent is 3%"),
+        ("b.ece > -1%", r"it lies in 0..1"),
+        ("b.nll - a.nll > 3%", "must have no %, nll is not in percent"),
+    ],
+)
+def test_conditions_of_comparisons_that_are_refused(text, message):
+    with pytest.raises(InvalidInput, match=message):
+        ComparisonCondition.parse(text, MODELS, KEYS)
+
+
+_names = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="'\""), min_size=1, max_size=12)
+
+
+@given(names=st.lists(_names, min_size=2, max_size=2, unique=True), sign=st.sampled_from("<>"), bound=st.floats(-0.99, 0.99))
+def test_names_in_quotes_may_hold_anything(names, sign, bound):
+    text = f"'{names[0]}'.ece - \"{names[1]}\".ece {sign} {bound!r}:high"
+    assert ComparisonCondition.parse(text, names, KEYS) == ComparisonCondition(text, *names, "ece", sign, bound, "high")
+
+
+@given(st.text(alphabet="ab.ece-'\"<> :low%01\u2212", max_size=60))
+def test_any_text_is_a_condition_or_refused(text):
+    try:
+        found = ComparisonCondition.parse(text, MODELS, KEYS)
+    except InvalidInput:
+        return
+    assert found.model in MODELS
+    assert found.key in KEYS
+
+
+def test_hostile_text_is_refused_at_once():
+    for text in ("'" * 20_000, "'\"" * 10_000, "a" * 50_000, "a." * 20_000 + ">", " " * 20_000 + ">1"):
+        start = time.process_time()
+        with pytest.raises(InvalidInput):
+            ComparisonCondition.parse(text, MODELS, KEYS)
+        assert time.process_time() - start < 5

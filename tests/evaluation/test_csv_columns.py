@@ -107,5 +107,52 @@ def test_samples_of_no_class_need_no_column_of_labels(tmp_path):
 
 
 def test_the_page_about_score_files_names_every_column_of_labels():
-    page = (Path(__file__).parents[2] / "docs" / "score-files.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "score-files.md").read_text()
     assert all(f"`{name}`" in page for name in LABEL_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "kind", "class_names"),
+    [
+        ("logit,label", ("0.5,1", "0.25,0"), None, None),
+        ("id,probability,label", ("a,0.5,1", "b,0.25,0"), None, None),
+        ("logit,prob,label", ("7,0.5,1", "8,0.25,0"), "probs", None),
+        ("prob_1,label", ("0.5,1", "0.25,0"), None, None),
+        ("logit_class1,label", ("0.5,1", "0.25,0"), None, None),
+        ("score,label", ("0.5,1", "0.25,0"), "logits", None),
+        ("prob_spam,label", ("0.5,1", "0.25,0"), None, None),
+        ("prob_spam,label", ("0.5,spam", "0.25,ham"), None, ("ham", "spam")),
+        ("spam,label", ("0.5,spam", "0.25,ham"), "probs", ("ham", "spam")),
+        ("", ("0.5,1", "0.25,0"), "probs", None),
+    ],
+)
+def test_one_column_of_scores_is_that_of_class_1(tmp_path, header, rows, kind, class_names):
+    found = read(tmp_path, header, *rows, kind=kind)
+    others = [[0.0, 0.5], [0.0, 0.25]] if found.from_logits else [[0.5, 0.5], [0.75, 0.25]]
+    assert (found.scores.tolist(), found.labels.tolist(), found.class_names) == (others, [1, 0], class_names)
+    assert found.from_logits == (kind == "logits" or (kind is None and header.startswith("logit")))
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "kind", "message"),
+    [
+        ("prob_0,label", ("0.5,1",), None, "one column of scores must be that of class 1 of two, 'prob_0' may not be"),
+        ("prob_2,label", ("0.5,1",), None, "'prob_2' may not be"),
+        ("prob_max,label", ("0.5,1",), None, "'prob_max' may not be"),
+        ("confidence,label", ("0.5,1",), "probs", "'confidence' may not be"),
+        ("score,label", ("0.5,1",), None, "does not say what it holds"),
+        ("prob,probs,label", ("0.5,0.5,1",), None, "one column of scores must be that of class 1 of two, got 'prob', 'probs'"),
+        ("logit,prob,label", ("0.5,0.5,1",), None, "there are both logits and probabilities"),
+        ("prob,label", ("0.5,1", "0.25,2"), None, "labels must be whole class indices in 0..1, row 1 has 2"),
+        ("prob,label", ("0.5,spam", "0.25,ham"), None, "labels must be class indices if classes have no names, got 'spam'"),
+        ("prob_spam,label", ("0.5,spam", "0.25,ham", "0.1,egg"), None, "labels must be 0 and 1, or 'spam' and one other name, since"),
+        ("prob_spam,label", ("0.5,egg", "0.25,ham"), None, "labels must be 0 and 1, or 'spam' and one other name, since"),
+        ("prob,label", ("0.5,1", "1.5,0"), None, "probs of class 1 must lie in 0..1 (logits, perhaps?), got 1.5"),
+        ("", ("1,1", "0,0"), "probs", "columns '0', '1' could all be labels, since there is no header"),
+    ],
+)
+def test_one_column_that_may_be_something_else_is_refused(tmp_path, header, rows, kind, message):
+    with pytest.raises(InvalidInput) as caught:
+        read(tmp_path, header, *rows, kind=kind)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -28,7 +28,7 @@ def test_the_rule_of_fpr95_reads_the_same_everywhere(capsys):
     with pytest.raises(SystemExit):
         main(["ood", "--help"])
     found = {"a": Detection(5, "entropy", {"fpr95": Estimate(0.4, 0.3, 0.5)})}
-    paper = (Path(__file__).parents[2] / "docs" / "paper.md").read_text()
+    paper = (Path(__file__).parents[2] / "docs" / "reference" / "paper.md").read_text()
     printed = re.sub(r"[│\s]+", " ", capsys.readouterr().out)
     for text in (printed, ood_detection.__doc__, to_text(ood_table(found)), paper):
         assert FPR95_RULE in " ".join(text.split())

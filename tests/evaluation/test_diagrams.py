@@ -8,8 +8,8 @@ from scipy import stats
 
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import Scores
-from rankmixup.evaluation.diagrams import class_summaries, lambda_curve, reliability, score_densities, temperature_curve
-from rankmixup.metrics import classwise_calibration_error, expected_calibration_error, negative_log_likelihood
+from rankmixup.evaluation.diagrams import lambda_curve, reliability, score_densities, temperature_curve
+from rankmixup.metrics import expected_calibration_error, negative_log_likelihood
 from tests.reports.entries import make_scores
 
 
@@ -60,13 +60,3 @@ def test_raw_samples_are_last_in_a_lambda_curve():
     assert lambda_curve([one], num_bins=2) == [pytest.approx(value) for value in (0.5, 0.8, 0.9)]
     assert lambda_curve([other], num_bins=2) == [None, pytest.approx(0.65), pytest.approx(0.9)]
     assert lambda_curve([one, other], num_bins=2) == [pytest.approx(value) for value in (0.5, 0.725, 0.9)]
-
-
-def test_classes_without_samples_have_no_accuracy_and_errors_add_up():
-    scores = make_scores(200, 5)
-    scores = Scores(scores.scores, scores.labels.clamp(max=3))
-    found = class_summaries(scores)
-    assert [each.count for each in found] == torch.bincount(scores.labels, minlength=5).tolist()
-    assert (found[4].accuracy, found[4].mean_confidence) == (None, None)
-    expected = classwise_calibration_error(scores.scores, scores.labels, from_logits=True, aggregate="sum").item()
-    assert sum(each.error for each in found) == pytest.approx(expected)

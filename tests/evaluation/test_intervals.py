@@ -49,6 +49,16 @@ def test_one_gap_is_the_folded_normal(rng):
     assert interval.low == pytest.approx(low, abs=0.15)
 
 
+@pytest.mark.parametrize("scale", [0.0, 1e-12, 1e-9, 1e-6, 1e-3])
+def test_a_gap_with_hardly_any_noise_changes_nothing(rng, scale):
+    """Such is the gap of a bin whose predictions are all right and certain but for rounding."""
+    gap, noise, statistic, floor = normal_case([20.0, -30.0, 25.0, -40.0], rng)
+    known = torch.full((len(noise), 1), scale, dtype=torch.float64) * torch.randn(len(noise), 1, generator=rng, dtype=torch.float64)
+    expected = inverted_interval(gap, noise, statistic, floor)
+    found = inverted_interval(torch.cat([gap, gap.new_tensor([1e-11])]), torch.cat([noise, known], dim=1), statistic, floor)
+    assert list(found) == pytest.approx(list(expected), abs=0.01)
+
+
 def test_signed_errors_ignore_gaps_of_the_other_sign(rng):
     gap, noise, _, floor = normal_case([20.0, -30.0, 25.0], rng)
     interval = inverted_interval(gap, noise, lambda values: values.clamp(min=0).sum(dim=-1), floor, signed=True)

@@ -177,7 +177,7 @@ def test_pickled_objects_are_never_loaded(tmp_path):
         ((LOGITS, torch.eye(3, dtype=torch.int64)), "labels.argmax(1) are the indices"),
         ((LOGITS, LABELS.unsqueeze(1)), "labels must hold one class index for each of 3 samples, got shape [3, 1]"),
         ((LOGITS.long(), LABELS), "logits must be floating point, got int64"),
-        ((LOGITS[0], LABELS), "logits must have shape [N, K], got [3]"),
+        ((LOGITS[0], LABELS), "labels must be 0 or 1, since logits of shape [3] are of two classes, got 2"),
         ((LOGITS[:0], LABELS[:0]), "at least one sample"),
         ((PROBS, LABELS), "logits must not be probabilities"),
     ],
@@ -277,3 +277,9 @@ def test_flags_of_a_pt_archive_that_no_checksum_covers_change_nothing(tmp_path):
     read = Scores.read(tmp_path / "a.pt")
     assert torch.equal(read.scores, LOGITS.double())
     assert torch.equal(read.labels, LABELS)
+
+
+def test_paths_may_be_texts(tmp_path):
+    path = str(tmp_path / "a.npz")
+    Scores(PROBS, LABELS, from_logits=False).write(path)
+    assert torch.equal(Scores.read(path).scores, PROBS.double())

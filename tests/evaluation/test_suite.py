@@ -33,14 +33,6 @@ def test_what_is_not_defined_is_none():
     assert wrong["nll"] == float("inf")
 
 
-@pytest.mark.parametrize("from_logits", [False, True])
-def test_one_class_is_always_right(from_logits):
-    values = all_metrics(torch.ones(4, 1), torch.zeros(4, dtype=torch.long), from_logits=from_logits)
-    assert values["accuracy"] == 1
-    for key in ("nll", "brier", "ece", "ece_l2", "mce", "aece", "classwise_ece", "oe", "ue", "debiased_ece", "ks", "aurc", "eaurc"):
-        assert values[key] == 0, key
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_logits_are_read_in_float32(dtype, rng):
     logits, target = torch.randn(300, 10, generator=rng).to(dtype), torch.randint(10, (300,), generator=rng)

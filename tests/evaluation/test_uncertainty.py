@@ -82,7 +82,7 @@ def test_ece_alone_is_ece_among_all(rng):
     ("probs", "target"),
     [
         pytest.param([[0.7, 0.3]], [0], id="one sample"),
-        pytest.param([[1.0], [1.0]], [0, 0], id="one class"),
+        pytest.param([[1.0], [1.0]], [0, 0], id="one logit"),
         pytest.param([[1.0, 0.0], [0.0, 1.0]], [0, 1], id="certain and right"),
         pytest.param([[1.0, 0.0], [0.0, 1.0]], [1, 0], id="certain and wrong"),
         pytest.param([[0.5, 0.5]] * 20, [0, 1] * 10, id="ties everywhere"),

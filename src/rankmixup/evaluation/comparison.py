@@ -1,27 +1,18 @@
 """Several models on one test set: do they differ from the baseline by more than sampling noise?"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import erfc, isfinite, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor
-
-from rankmixup import random
 from rankmixup.errors import InvalidInput, require, shown, unknown_name
-from rankmixup.evaluation.custom import custom_values, resampled_values
-from rankmixup.evaluation.evaluation import Array, as_scores, estimate_metrics
-from rankmixup.evaluation.registry import METRICS, PASS_KEYS
-from rankmixup.evaluation.replicates import Samples, bootstrap, ranked_values, read_samples
-from rankmixup.evaluation.resampling import bootstrap_weights
-from rankmixup.evaluation.results import Compared, Comparison, Difference, percentiles
+from rankmixup.evaluation.conditions import ComparisonCondition, listed_conditions
+from rankmixup.evaluation.evaluation import Array, as_scores, evaluate_scores
+from rankmixup.evaluation.paired import comparable_keys, paired_difference
+from rankmixup.evaluation.registry import METRICS
+from rankmixup.evaluation.results import Compared, Comparison, Difference, Estimate, Evaluation
 from rankmixup.evaluation.scores import Scores
-from rankmixup.evaluation.significance import holm, mcnemar
-from rankmixup.evaluation.statistics import bin_statistics, binned, gap_floor, gap_interval
-from rankmixup.metrics.inputs import top_label
-from rankmixup.ops import as_tensor
+from rankmixup.evaluation.significance import holm
+from rankmixup.posthoc import Calibrator
 
 
 def compare(
@@ -29,20 +20,29 @@ def compare(
     target: Array,
     *,
     from_logits: bool = True,
+    calibrate_on: Mapping[str, tuple[Array, Array] | Calibrator] | None = None,
+    calibrate_with: str = "temperature",
+    objective: str | None = None,
     baseline: str | None = None,
-    metric: str = "ece",
+    metric: str | Sequence[str] = "ece",
+    fail_if: str | Sequence[str] = (),
     num_bins: int = 15,
     replicates: int = 1000,
     seed: int = 0,
 ) -> Comparison:
-    """Compare models on the same samples by `metric` (paired bootstrap) and by accuracy (McNemar's test).
+    """Compare models on the same samples by each `metric` (paired bootstrap) and by accuracy (McNemar's test).
 
     Args:
-        models: Scores `[N, K]` by name of the model, as tensors, arrays or lists.
+        models: Scores `[N, K]` by name of the model, as tensors, arrays or lists; of class 1 of two, `[N]` or `[N, 1]`.
         target: Class indices `[N]`.
         from_logits: Whether the scores are logits; probabilities otherwise.
+        calibrate_on: Held-out scores and labels of each model, or a fitted calibrator, by the same names; the comparison is then that of
+            the calibrated models.
+        calibrate_with: Name of a calibrator, from `rankmixup.list_calibrators()`.
+        objective: What the calibrator minimises, by default the first of its `objectives`.
         baseline: The model that all others are compared with; the first unless given.
-        metric: A key of `METRICS`.
+        metric: A key of `METRICS`, or several.
+        fail_if: Conditions such as `"b.ece - a.ece > 1%:low"`; those that hold are `failed` of the result.
         num_bins: Bins of binned metrics.
         replicates: Resamples behind each interval and p-value.
         seed: Seed of the resampling.
@@ -56,26 +56,167 @@ def compare(
     -1.0
     """
     require(isinstance(models, Mapping), f"models must name scores, as in {{'a': logits_a, 'b': logits_b}}, got {shown(models)}")
+    rule = "calibrate_on must name held-out scores and labels of each model, as in {'a': (logits, labels), 'b': (logits, labels)}"
+    require(calibrate_on is None or isinstance(calibrate_on, Mapping), f"{rule}, got {shown(calibrate_on)}")
+    for name in models:
+        require(isinstance(name, str) and bool(name.strip()), f"models must be named by texts, got {shown(name)}")
     scores = {name: as_scores(each, target, from_logits) for name, each in models.items()}
-    return compare_scores(scores, baseline=baseline, metric=metric, num_bins=num_bins, replicates=replicates, seed=seed)
+    held_out: dict[str, Scores | Calibrator] = {}
+    for name, each in (calibrate_on or {}).items():
+        is_pair = isinstance(each, tuple | list) and len(each) == 2
+        require(is_pair or isinstance(each, Calibrator), f"{rule}, got {shown(each)} for {name!r}")
+        held_out[name] = each if isinstance(each, Calibrator) else as_scores(*each, from_logits)
+    choices: dict[str, Any] = {"calibrate_with": calibrate_with, "objective": objective, "baseline": baseline, "metric": metric}
+    settings: dict[str, Any] = {"fail_if": fail_if, "num_bins": num_bins, "replicates": replicates, "seed": seed}
+    return compare_scores(scores, held_out if calibrate_on is not None else None, **choices, **settings)
 
 
 def compare_scores(
     models: Mapping[str, Scores],
+    held_out: Mapping[str, Scores | Calibrator] | None = None,
     *,
+    fitted_on: Mapping[str, str] | None = None,
+    calibrate_with: str = "temperature",
+    objective: str | None = None,
     baseline: str | None = None,
-    metric: str = "ece",
+    metric: str | Sequence[str] = "ece",
+    fail_if: str | Sequence[str] = (),
     num_bins: int = 15,
     replicates: int = 1000,
     seed: int = 0,
 ) -> Comparison:
-    """As `compare`, for `Scores`, each of which has its labels and may be logits or probabilities."""
-    require(len(models) >= 2, f"a comparison must have at least two models, got {len(models)}")
-    if metric not in METRICS:
-        raise unknown_name("metric", metric, METRICS)
-    baseline = next(iter(models)) if baseline is None else baseline
-    if baseline not in models:
-        raise unknown_name("baseline", baseline, models)
+    """As `compare`, for `Scores`, each of which has its labels and may be logits or probabilities; `fitted_on` names the held-out ones."""
+    keys = compared_keys(metric)
+    first = _baseline(models, baseline)
+    for text in listed_conditions(fail_if):
+        ComparisonCondition.parse(text, models, keys)  # refused before any work
+    check_same_samples(models, first)
+    for name in models if held_out is not None else ():
+        require(name in (held_out or {}), f"calibrate_on must have held-out scores of every model, it has none of {name!r}")
+    for name in held_out or {}:
+        if name not in models:
+            raise unknown_name("model in calibrate_on", name, models)
+    resampling: dict[str, Any] = {"num_bins": num_bins, "replicates": replicates, "seed": seed}
+    evaluations = {
+        name: evaluate_scores(
+            scores,
+            (held_out or {}).get(name),
+            source=name,
+            fitted_on=(fitted_on or {}).get(name, "calibrate_on"),
+            calibrate_with=calibrate_with,
+            objective=objective,
+            **resampling,
+        )
+        for name, scores in models.items()
+    }
+    chosen: dict[str, Any] = {"baseline": first, "metric": metric, "fail_if": fail_if, "calibrated": held_out is not None}
+    return compare_evaluations(evaluations, **chosen, **resampling)
+
+
+def compare_evaluations(
+    evaluations: Mapping[str, Evaluation],
+    *,
+    calibrated: bool = False,
+    baseline: str | None = None,
+    metric: str | Sequence[str] = "ece",
+    fail_if: str | Sequence[str] = (),
+    num_bins: int = 15,
+    replicates: int = 1000,
+    seed: int = 0,
+) -> Comparison:
+    """As `compare`, for evaluations of one test set that hold their scores, before calibration or after it."""
+    keys = compared_keys(metric)
+    scores: dict[str, Scores] = {}
+    for name, each in evaluations.items():
+        found = each.calibrated if calibrated else each.test
+        if found is None:
+            raise InvalidInput(
+                f"{name} must be an evaluation that holds its scores{' after calibration' if calibrated else ''}, it does not"
+            )
+        scores[name] = found
+    first = _baseline(scores, baseline)
+    conditions = [ComparisonCondition.parse(text, scores, keys) for text in listed_conditions(fail_if)]
+    check_same_samples(scores, first)
+    models: dict[str, dict[str, Compared]] = {}
+    for name, each in evaluations.items():
+        estimates = each.calibration.metrics if calibrated and each.calibration else each.metrics
+        missing = next((key for key in keys if estimates[key] is None), None)
+        require(missing is None, f"metric must be one that {name} has, it has no {missing}")
+        before = each.metrics if calibrated else {}
+        models[name] = {key: Compared(estimate, before=before.get(key)) for key in keys if (estimate := estimates[key]) is not None}
+
+    def difference(model: str, other: str, key: str) -> Difference:
+        return paired_difference(scores[model], scores[other], key, num_bins=num_bins, replicates=replicates, seed=seed)
+
+    places = [(name, key) for name in models if name != first for key in keys]
+    differences = [difference(name, first, key) for name, key in places]
+    corrected = holm([difference.p_value for difference in differences])
+    for (name, key), tested, p_holm in zip(places, differences, corrected, strict=True):
+        direction = "better" if METRICS[key].better(tested.value, 0.0) else "worse"
+        tested = replace(tested, p_holm=p_holm, verdict="no difference shown" if p_holm >= 0.05 else direction)
+        models[name][key] = replace(models[name][key], difference=tested)
+
+    def number(condition: ComparisonCondition) -> Estimate | Difference:
+        """What a condition is about; differences between two models that both are not the baseline are computed for it alone."""
+        model, other, key = condition.model, condition.other, condition.key
+        if other is None:
+            return models[model][key].estimate
+        shown, turned = (models[each][key].difference for each in (model, other))
+        if other == first and shown is not None:
+            return shown
+        return -turned if model == first and turned is not None else difference(model, other, key)
+
+    failed = tuple(condition.text for condition in conditions if condition.holds(number(condition)))
+    fits = {name: each.calibration for name, each in evaluations.items() if each.calibration} if calibrated else None
+    size, classes = scores[first].scores.shape
+    return Comparison(keys[0], first, size, classes, models, fits, failed)
+
+
+class PairedTests(NamedTuple):
+    """Comparisons of the models of a report: before calibration and, if all are calibrated, after it."""
+
+    comparisons: tuple[Comparison, ...] = ()
+    reason: str = ""
+    """Why there are none, of several models."""
+
+
+NO_TESTS = PairedTests()
+
+
+def paired_tests(
+    evaluations: Mapping[str, Evaluation],
+    *,
+    metric: str | Sequence[str] = ("ece", "nll"),
+    num_bins: int = 15,
+    replicates: int = 1000,
+    seed: int = 0,
+) -> PairedTests:
+    """Differences of all models from the first, or the reason why they have none: they are not of the same samples."""
+    if len(evaluations) < 2:
+        return NO_TESTS
+    stages = [False, True] if all(each.calibrated is not None for each in evaluations.values()) else [False]
+    options: dict[str, Any] = {"metric": metric, "num_bins": num_bins, "replicates": replicates, "seed": seed}
+    try:
+        return PairedTests(tuple(compare_evaluations(evaluations, calibrated=calibrated, **options) for calibrated in stages))
+    except InvalidInput as refusal:
+        return PairedTests(reason=str(refusal))
+
+
+def compared_keys(metric: str | Sequence[str]) -> list[str]:
+    """The metrics of a comparison: those that were asked for, and accuracy."""
+    asked = [metric] if isinstance(metric, str) else metric
+    fine = isinstance(asked, list | tuple) and all(isinstance(key, str) for key in asked)
+    require(fine, f"metric must be the name of a metric, or several, got {shown(metric)}")
+    comparable = comparable_keys()
+    for key in asked:
+        if key not in METRICS:
+            raise unknown_name("metric", key, METRICS)
+        require(key in comparable, f"metric must be one whose difference has an interval: {', '.join(comparable)}; got {key!r}")
+    return list(dict.fromkeys([*asked, "accuracy"]))
+
+
+def check_same_samples(models: Mapping[str, Scores], baseline: str) -> None:
+    """Refuse models that are not of the same samples in the same order, which have no paired difference."""
     first = models[baseline]
     size, classes = first.scores.shape
     for name, scores in models.items():
@@ -84,99 +225,11 @@ def compare_scores(
         require(differ == 0, f"{name} and {baseline} must have the same labels in the same order, {differ} of {size} differ")
         others = scores.scores.shape[1]
         require(others == classes, f"{name} and {baseline} must have the same number of classes, got {others} and {classes}")
-    keys = list(dict.fromkeys((metric, "accuracy")))
-    found: dict[str, dict[str, Compared]] = {}
-    for name, scores in models.items():
-        estimates = estimate_metrics(scores, num_bins=num_bins, replicates=replicates, seed=seed)
-        if estimates[metric] is None:
-            raise InvalidInput(f"metric must be one that {name} has, it has no {metric}")
-        found[name] = {key: Compared(estimate) for key in keys if (estimate := estimates[key]) is not None}
-    places = [(name, key) for name in models if name != baseline for key in keys]
-    differences = [_difference(models[name], first, key, num_bins, replicates, seed) for name, key in places]
-    corrected = holm([difference.p_value for difference in differences])
-    for (name, key), difference, p_holm in zip(places, differences, corrected, strict=True):
-        direction = "better" if METRICS[key].better(difference.value, 0.0) else "worse"
-        difference = replace(difference, p_holm=p_holm, verdict="no difference shown" if p_holm >= 0.05 else direction)
-        found[name][key] = replace(found[name][key], difference=difference)
-    return Comparison(metric, baseline, size, classes, found)
 
 
-def _difference(model: Scores, baseline: Scores, key: str, num_bins: int, replicates: int, seed: int) -> Difference:
-    same_kind, target, rng = model.from_logits == baseline.from_logits, model.labels, random.stream(seed, "comparison", key)
-    first, second = (each.scores if same_kind else each.probs for each in (model, baseline))
-    from_logits = same_kind and model.from_logits
-    paired = paired_comparison(first, second, target, key, from_logits=from_logits, num_bins=num_bins, replicates=replicates, rng=rng)
-    if key != "accuracy":
-        return paired
-    correct = [top_label(scores, target, from_logits=from_logits)[1].bool() for scores in (first, second)]
-    return replace(paired, p_value=mcnemar(*correct), test="McNemar")
-
-
-def paired_comparison(
-    logits_a: Float[Tensor, "N K"],
-    logits_b: Float[Tensor, "N J"],
-    target: Int[Tensor, " N"],
-    key: str = "ece",
-    *,
-    from_logits: bool = True,
-    num_bins: int = 15,
-    replicates: int = 1000,
-    rng: torch.Generator,
-) -> Difference:
-    """Difference of a metric between two models on the same samples, with its 95 % interval and p-value.
-
-    Samples are resampled jointly, so that what both models find easy or hard cancels. Means, AURC, E-AURC and AUROC have the percentile
-    interval of the difference. Errors of calibration are biased, each by its own amount: their two intervals by test
-    inversion are combined (Zou and Donner's MOVER), with the correlation of the joint replicates. That interval lies around the
-    difference of the values without bias, of which `difference`, that of the plain values, may be off.
-    """
-    keys = [name for name, metric in METRICS.items() if metric.bins is not None or metric.interval != "inversion"]
-    require(isinstance(key, str) and key in keys, f"key must be one of {', '.join(keys)}, got {shown(key)}")
-    least = METRICS[key].min_classes
-    both = (logits_a, logits_b)
-    classes = min(max(as_tensor("logits", logits).shape[-1:], default=0) for logits in both)
-    require(classes >= least, f"{key} needs at least {least} classes, got {classes}")
-    scores = [] if key in PASS_KEYS else [Scores(logits, target, from_logits) for logits in both]
-    custom = [custom_values(each, [key])[key] for each in scores]
-    columns = [{key: column} for column in custom if column.ndim == 1] or [{}, {}]
-    options: dict[str, Any] = {"num_bins": num_bins, "from_logits": from_logits}
-    models = [read_samples(logits, target, more=more, **options) for logits, more in zip(both, columns, strict=True)]
-    if METRICS[key].bins is not None:
-        return _combined(key, models, replicates, rng)
-    if key in models[0].means:
-        # Of each sample first, so that what two models share cancels to exactly 0.
-        of_samples = [
-            torch.empty(len(each), dtype=torch.float64).index_copy_(0, each.order.long(), each.means[key].double()) for each in models
-        ]
-        gap = of_samples[0] - of_samples[1]
-        difference, deviation = gap.mean().item(), (gap - gap.mean()).float()
-        draws = [weights @ deviation for _, weights in bootstrap_weights(len(gap), replicates, rng)]
-        replicated = difference + torch.cat(draws).double() / len(gap)
-    elif key in PASS_KEYS:
-        a, b = (ranked_values(torch.ones(1, len(target)), samples)[key].item() for samples in models)
-        draws = [each.ranked[key] for each in bootstrap(models, replicates, rng)]
-        difference, replicated = a - b, draws[0] - draws[1]
-    else:
-        difference = (custom[0] - custom[1]).item()
-        replicated = resampled_values(key, scores, replicates, rng).diff(dim=0)[0].neg()
-    replicated = replicated[replicated.isfinite()]
-    require(len(replicated) > 0 and isfinite(difference), f"{key} of these predictions must be a finite number, which it is not")
-    beyond = min(int((replicated <= 0).sum()), int((replicated >= 0).sum()))
-    return Difference(difference, *percentiles(replicated), min(1.0, 2 * (1 + beyond) / (1 + len(replicated))))
-
-
-def _combined(key: str, models: list[Samples], replicates: int, rng: torch.Generator) -> Difference:
-    pairs = list(zip(models, bootstrap(models, replicates, rng, ranked=False), strict=True))
-    a, b = (gap_interval(samples, key, draw, gap_floor(samples, key, replicates, rng)) for samples, draw in pairs)
-    values = [bin_statistics(samples)[key](binned(draw, key)) for samples, draw in pairs]
-    correlation = torch.corrcoef(torch.stack(values))[0, 1].nan_to_num().item()
-    centre = a.centre - b.centre
-
-    def margin(of_a: float, of_b: float) -> float:
-        return sqrt(max(of_a**2 + of_b**2 - 2 * correlation * of_a * of_b, 0.0))
-
-    below, above = margin(a.centre - a.low, b.high - b.centre), margin(a.high - a.centre, b.centre - b.low)
-    towards_zero = below if centre > 0 else above
-    # 1.96 standard errors fit into the side of the interval that looks towards 0.
-    p_value = erfc(1.96 * abs(centre) / towards_zero / sqrt(2)) if towards_zero > 0 else float(centre == 0)
-    return Difference(a.value - b.value, max(centre - below, -1.0), min(centre + above, 1.0), p_value)
+def _baseline(models: Mapping[str, Scores], baseline: str | None) -> str:
+    require(len(models) >= 2, f"a comparison must have at least two models, got {len(models)}")
+    first = next(iter(models)) if baseline is None else baseline
+    if first not in models:
+        raise unknown_name("baseline", first, models)
+    return first

@@ -1,11 +1,15 @@
 """Which columns of a csv file hold scores and which one labels: decided by their names, and never guessed.
 
 With a header, labels are in the only column with a name such as `label`, `target` or `y_true` (`LABEL_NAMES`). Scores are in the
-columns whose names begin with `logit` or `prob` (`logit_0`, `prob_cat`, `probs[3]`); all others are then ignored. If there are none, every
+columns whose names begin with `logit` or `prob` (`logit_0`, `prob_cat`, `probs[3]`), or else in the only one that is called so (`logit`,
+`probability`); all others are then ignored. If there are none, every
 column except the labels must be a class, and a column that may be something else (`weight`, `id`, text) is refused. A first column
 without a name is ignored: pandas writes row numbers there.
 
 Without a header, labels are in the last column, unless another column could hold labels too.
+
+One column of scores is that of class 1 of two, and must not have the number of another class (`prob_0`). If it has the name of a class
+(`prob_spam`), labels are 0 and 1, or that name and one other.
 
 In all other cases `label_column` and `columns` name the columns; without a header they are numbers counted from 0.
 """
@@ -29,6 +33,7 @@ _OTHER_NAMES = {
 }
 """Names of columns that often accompany scores; a class may have such a name too."""
 _PREFIX = re.compile(r"(logit|prob)(?:s|ability|abilities)?(?:[\s_.:\[(-]+(.+?)[\])]?|(\d+))", flags=re.IGNORECASE)
+_ALONE = re.compile(r"(logit|prob)(?:s|ability|abilities)?", flags=re.IGNORECASE)
 _KINDS = {"logit": "logits", "prob": "probs"}
 NAME_LABELS = "name the column of labels with label_column (--label-column)"
 _NAME_CLASSES = "name the classes with columns (--columns)"
@@ -43,6 +48,8 @@ class Asked:
     """Whether labels are needed; if not, the file may lack its `label_column`."""
     label_column: str | None = None
     columns: Sequence[str] = ()
+    other_columns: Sequence[str] = ()
+    """Columns with neither scores nor labels, if the file has them."""
 
     def places(self, names: list[str]) -> tuple[int | None, list[int]]:
         """Positions of `label_column` and of `columns`."""
@@ -66,6 +73,13 @@ class Layout:
     class_names: tuple[str, ...] | None = None
     """None if classes are numbered."""
     first_label: int = 0
+    positive: str | None = None
+    """The name of class 1 of two, if the only column of scores has one."""
+
+    @property
+    def num_classes(self) -> int:
+        """One column of scores is of two classes."""
+        return max(2, len(self.scores))
 
 
 def by_name(names: list[str], row: list[str], asked: Asked) -> Layout:
@@ -81,15 +95,19 @@ def by_name(names: list[str], row: list[str], asked: Asked) -> Layout:
     if not scores:
         # pandas writes row numbers without a name.
         others = [place for place, name in enumerate(names) if place != label and (name or place > 0)]
+        others = [place for place in others if names[place] not in asked.other_columns]
         scores = _score_columns(names, row, others, asked.kind)
     return _named_classes(label, scores, [names[place] for place in scores])
 
 
 def _score_columns(names: list[str], row: list[str], others: list[int], kind: str | None) -> list[int]:
-    found: dict[str, list[int]] = {}
-    for place in others:
-        if match := _PREFIX.fullmatch(names[place]):
-            found.setdefault(_KINDS[match[1].lower()], []).append(place)
+    found, alone = _by_kind(_PREFIX, names, others), _by_kind(_ALONE, names, others)
+    if not found and alone:
+        twice = next((places for places in alone.values() if len(places) > 1), [])
+        require(
+            not twice, f"one column of scores must be that of class 1 of two, got {listed([names[at] for at in twice])}; {_NAME_CLASSES}"
+        )
+        found = alone
     if found:
         require(len(found) == 1 or kind is not None, "there are both logits and probabilities, kind (--from) must say which to read")
         return found[kind] if kind in found else next(iter(found.values()))
@@ -99,8 +117,32 @@ def _score_columns(names: list[str], row: list[str], others: list[int], kind: st
     return others
 
 
+def _by_kind(pattern: re.Pattern[str], names: list[str], places: list[int]) -> dict[str, list[int]]:
+    """Places of names that match, as logits or probabilities."""
+    found: dict[str, list[int]] = {}
+    for place in places:
+        if match := pattern.fullmatch(names[place]):
+            found.setdefault(_KINDS[match[1].lower()], []).append(place)
+    return found
+
+
+def _class_1(label: int | None, place: int, name: str) -> Layout:
+    """The layout of one column of scores."""
+    match = _PREFIX.fullmatch(name)
+    alone = _ALONE.fullmatch(name)
+    positive = match[2] or match[3] if match else None if alone else name
+    kind = _KINDS[found[1].lower()] if (found := match or alone) else None
+    number = re.fullmatch(r"\D*(\d{1,9})", positive or "")
+    other = number is not None and int(number[1]) != 1 and (positive == number[1] or int(number[1]) == 0)
+    unclear = match is not None and _folded(positive or "") in {*_OTHER_NAMES, "max", "top", "top1"}
+    require(not (other or unclear), f"one column of scores must be that of class 1 of two, {name!r} may not be; {_NAME_CLASSES}")
+    return Layout(label, [place], kind, positive=None if number and int(number[1]) == 1 else positive)
+
+
 def _named_classes(label: int | None, scores: list[int], names: list[str]) -> Layout:
     """The layout from the names of score columns; numbered classes are put in order."""
+    if len(names) == 1:
+        return _class_1(label, scores[0], names[0])
     matches = [_PREFIX.fullmatch(name) for name in names]
     kinds = {_KINDS[match[1].lower()] if match else None for match in matches}
     kind = kinds.pop() if len(kinds) == 1 else None
@@ -124,7 +166,7 @@ def by_number(table: NDArray[np.float64], asked: Asked) -> Layout:
     if label is None and asked.labelled:
         label = width - 1
         require(label not in scores, "label_column (--label-column) must be given if columns (--columns) includes the last column")
-        classes = len(scores) or width - 1
+        classes = max(2, len(scores) or width - 1)
         # The first rows rule out nearly all columns of a large table.
         likely = [column for column in range(width) if column not in scores and _holds_labels(table[:100, column], classes)]
         possible = [column for column in likely if _holds_labels(table[:, column], classes)]

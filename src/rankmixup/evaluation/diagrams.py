@@ -1,4 +1,4 @@
-"""What figures and tables of classes show of scores, as plain numbers. Several runs of one model are pooled."""
+"""What figures show of scores, as plain numbers. Several runs of one model are pooled."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankmixup.errors import require
+from rankmixup.evaluation.positive import positive_bins
 from rankmixup.evaluation.scores import Scores
-from rankmixup.metrics.calibration import bin_top_label
-from rankmixup.metrics.classwise import class_gaps
+from rankmixup.metrics.calibration import Bins, bin_top_label
 from rankmixup.metrics.ood import OODKind, ood_scores
 from rankmixup.metrics.ranking import confidence_by_lambda
 from rankmixup.metrics.selective import risk_coverage
@@ -48,10 +48,12 @@ class Reliability:
     ece: float
     oe: float
     ue: float
+    positive: bool = False
+    """Whether these are the probability and the frequency of one class, and not the confidence and accuracy of predictions."""
 
 
-def reliability(runs: Sequence[Scores], num_bins: int = 15) -> Reliability:
-    """Accuracy against confidence.
+def reliability(runs: Sequence[Scores], num_bins: int = 15, *, positive: int | None = None) -> Reliability:
+    """Accuracy against confidence; with `positive`, the frequency of that class against its probability.
 
     The range of a calibrated model is that of binomial quantiles around the mean confidence of the bin; confidences that differ within
     the bin make the true one a little narrower.
@@ -59,14 +61,16 @@ def reliability(runs: Sequence[Scores], num_bins: int = 15) -> Reliability:
     from scipy.stats import beta, binom
 
     bins = bin_top_label(*pooled_top_label(runs), num_bins)
+    if positive is not None:
+        bins = Bins(*torch.stack([positive_bins(scores, positive, num_bins).sums for scores in runs]).sum(dim=0))
     count, correct, accuracy, mean = (each.numpy() for each in (bins.count, bins.correct, bins.accuracy, bins.mean_confidence))
     some = np.maximum(count, 1)
     # With none or all right, the Beta distribution has no mass to take a quantile of: the interval reaches the border.
     low = np.where(correct > 0, beta.ppf(0.025, np.maximum(correct, 1), count - correct + 1), 0.0)
     high = np.where(correct < count, beta.ppf(0.975, correct + 1, np.maximum(count - correct, 1)), 1.0)
     bottom, top = (binom.ppf(level, some, mean.clip(0, 1)) / some for level in (0.025, 0.975))
-    errors = (each.item() for each in (bins.ece(), bins.oe(), bins.ue()))
-    return Reliability(count, mean, accuracy, low, high, bottom, top, *errors)
+    ece, oe, ue = (each.item() for each in (bins.ece(), bins.oe(), bins.ue()))
+    return Reliability(count, mean, accuracy, low, high, bottom, top, ece, oe, ue, positive is not None)
 
 
 class ConfidenceHistogram(NamedTuple):
@@ -173,25 +177,3 @@ def lambda_curve(runs: Sequence[tuple[Tensor, Tensor, Tensor]], num_bins: int = 
         curves.append([*means.tolist(), confidence(raw).mean().item()])
     mean = torch.tensor(curves, dtype=torch.float64).nanmean(dim=0).tolist()
     return [None if math.isnan(value) else value for value in mean]
-
-
-@dataclass(frozen=True)
-class ClassSummary:
-    """Test samples of one class; None where there are none."""
-
-    count: int
-    accuracy: float | None
-    mean_confidence: float | None
-    error: float
-    """What the class adds to classwise ECE."""
-
-
-def class_summaries(scores: Scores, num_bins: int = 15) -> list[ClassSummary]:
-    """One summary for each class, in order."""
-    confidences, correct = pooled_top_label([scores])
-    labels, classes = scores.labels.cpu(), scores.scores.shape[1]
-    count = torch.bincount(labels, minlength=classes)
-    accuracy, mean = (torch.zeros(classes, dtype=torch.float64).index_add_(0, labels, each) / count for each in (correct, confidences))
-    errors = class_gaps(scores.scores, scores.labels, num_bins, from_logits=scores.from_logits).abs().sum(dim=1) / len(labels)
-    columns = zip(count.tolist(), accuracy.tolist(), mean.tolist(), errors.tolist(), strict=True)
-    return [ClassSummary(size, right if size else None, sure if size else None, error) for size, right, sure, error in columns]

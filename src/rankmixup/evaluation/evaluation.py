@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Shaped
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rankmixup import random
 from rankmixup.errors import InvalidInput, require, require_whole, shown
 from rankmixup.evaluation.detection import detect_all
+from rankmixup.evaluation.group_labels import Values, all_labels
+from rankmixup.evaluation.groups import evaluate_groups
+from rankmixup.evaluation.positive import describe_positive, positive_index
 from rankmixup.evaluation.registry import METRICS
 from rankmixup.evaluation.resampling import check_replicates
 from rankmixup.evaluation.results import Calibration, Evaluation, Metrics, Protocol
@@ -40,14 +43,17 @@ def evaluate(
     calibrate_with: str = "temperature",
     ood: Mapping[str, Array] | None = None,
     score: OODKind = "entropy",
+    positive: int | str | None = None,
     replicates: int = 1000,
     seed: int = 0,
     source: str = "scores",
+    groups: Values | Mapping[str, Values] | None = None,
 ) -> Evaluation:
     """Metrics of test scores with intervals and noise floors, and of the same scores after calibration on held-out ones.
 
     Args:
-        logits: Test scores `[N, K]`: a tensor, an array or lists; or the model that gives them.
+        logits: Test scores `[N, K]`, or for two classes those of class 1, `[N]` or `[N, 1]`: a tensor, an array or lists; or the model that
+            gives them.
         target: Their labels `[N]`; or, for a model, a `DataLoader` or other iterable of batches: `(x, y)`, or a mapping with "labels".
         logits_of: For a model, takes the logits from what it returns, where they are neither that itself nor its `.logits` or `["logits"]`.
         calibrate_on: Held-out scores and labels to fit a calibrator on, or a calibrator that is fitted already.
@@ -57,9 +63,13 @@ def evaluate(
         calibrate_with: Name of a calibrator, from `rankmixup.list_calibrators()`.
         ood: Scores of out-of-distribution samples by name, to be separated from the test samples.
         score: The score that separates them.
+        positive: The class, as an index, whose own frequency, mean probability, ECE, AUROC and reliability diagram are shown; by default
+            class 1 of two.
         replicates: Resamples behind every interval, noise floor and p-value.
         seed: Seed of the resampling.
         source: Where the scores are from, as the report shows it.
+        groups: The group of each sample `[N]`, texts or whole numbers, or several such groupings by name. Each group gets every metric with
+            its own uncertainty, and it is tested whether groups differ.
 
     Returns:
         The metrics as `Estimate`s; print it, or `save("report.html")`.
@@ -78,17 +88,19 @@ def evaluate(
     held_out = as_scores(*calibrate_on, from_logits) if isinstance(calibrate_on, tuple | list) else calibrate_on
     unknown = {name: as_scores(each, None, from_logits) for name, each in (ood or {}).items()}
     options: dict[str, Any] = {"source": source, "calibrate_with": calibrate_with, "objective": objective, "ood": unknown, "score": score}
+    options["groups"] = groups
+    options["positive"] = positive
     return evaluate_scores(test, held_out, **options, num_bins=num_bins, replicates=replicates, seed=seed)
 
 
 @torch.no_grad()
 def predict_batches(
     model: nn.Module, batches: Iterable[Any], logits_of: LogitsOf | None = None
-) -> tuple[Float[Tensor, "N K"], Int[Tensor, " N"]]:
+) -> tuple[Float[Tensor, "N ..."], Shaped[Tensor, "N ..."]]:
     """Logits of each sample, in evaluation mode and on the model's own device, and the labels; both on the CPU.
 
     Args:
-        model: A module that returns logits `[B, K]`; its mode is put back.
+        model: A module that returns logits `[B, K]`, or for two classes `[B]` or `[B, 1]`; its mode is put back.
         batches: A `DataLoader` or other iterable of batches `(x, y)`, or of mappings with `"labels"`.
         logits_of: Takes the logits out of what the model returns, where that is neither a tensor nor has `logits`.
 
@@ -109,7 +121,11 @@ def predict_batches(
             if not isinstance(y, Tensor):
                 raise InvalidInput(f"{rule}, got a batch {shown(batch)}")
             x = map_leaves(lambda _, leaf: leaf.to(device), x)
-            outputs.append(call_model(model, x, logits_of).float().cpu())
+            logits = call_model(model, x, logits_of).float().cpu()
+            logits = logits.flatten() if logits.ndim == 0 else logits  # a batch of one sample, squeezed
+            fits = logits.ndim in (1, 2) and len(logits) == len(y)
+            require(fits, f"a model must return logits [B, K], [B] or [B, 1] for {len(y)} samples, got shape {list(logits.shape)}")
+            outputs.append(logits)
             labels.append(y.cpu())
     finally:
         model.train(was_training)
@@ -134,20 +150,23 @@ def evaluate_scores(
     objective: str | None = None,
     ood: Mapping[str, Scores] | None = None,
     score: OODKind = "entropy",
+    positive: int | str | None = None,
     num_bins: int = 15,
     replicates: int = 1000,
     seed: int = 0,
     protocol: Protocol = "paper",
     shared_classes: Mapping[str, Sequence[str]] | None = None,
+    groups: Values | Mapping[str, Values] | None = None,
 ) -> Evaluation:
     """As `evaluate`, for `Scores`; a calibrator that is fitted already may take the place of `held_out`.
 
-    `shared_classes` are those classes of each set in `ood` that the model was trained on.
+    `shared_classes` are those classes of each set in `ood` that the model was trained on. `positive` may be the name of a class.
     """
     check_replicates(replicates)
     check_num_bins(num_bins)
     seed = require_whole("seed", seed)
-    classes = test.scores.shape[1]
+    groupings = all_labels(groups, len(test))
+    classes, index = test.scores.shape[1], positive_index(test, positive)
     calibrated, calibration = None, None
     estimate = partial(estimate_metrics, num_bins=num_bins, replicates=replicates, seed=seed)
     if held_out is not None:
@@ -157,13 +176,16 @@ def evaluate_scores(
             others = held_out.scores.shape[1]
             require(others == classes, f"held-out and test scores must have the same number of classes, got {others} and {classes}")
             calibrator = fit_calibrator(held_out, calibrate_with, objective=objective, num_bins=num_bins, fitted_on=fitted_on)
-        calibrated = Scores(calibrator.transform(test.logits.double()), test.labels)
+        calibrated = Scores(calibrator.transform(test.logits.double()), test.labels, class_names=test.class_names)
         report, same_data = calibrator.report_, calibrator.fitted_on_same(test.logits)
         head = (report.method, report.objective, report.parameters, report.converged, fitted_on, report.samples, same_data, report.verdict)
-        calibration = Calibration(*head, estimate(calibrated))
+        described = None if index is None else describe_positive(calibrated, index, num_bins)
+        calibration = Calibration(*head, estimate(calibrated), described)
     detection = detect_all(test, ood or {}, score, replicates=replicates, seed=seed, shared_classes=shared_classes)
     shown = (estimate(test), calibration, detection, ())
-    return Evaluation(source, len(test), classes, *shown, test, calibrated, dict(ood or {}), num_bins, protocol)
+    grouped = evaluate_groups(test, calibrated, groupings, estimate, num_bins=num_bins, replicates=replicates, seed=seed)
+    described = None if index is None else describe_positive(test, index, num_bins)
+    return Evaluation(source, len(test), classes, *shown, test, calibrated, dict(ood or {}), num_bins, protocol, grouped, described)
 
 
 def estimate_metrics(scores: Scores, *, num_bins: int = 15, replicates: int = 1000, seed: int = 0) -> Metrics:

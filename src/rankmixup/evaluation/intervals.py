@@ -17,7 +17,7 @@ errors, which by convexity hides the largest error behind a given observation.
 
 from collections.abc import Callable
 from functools import partial
-from math import inf
+from math import asinh, inf, sinh
 from typing import NamedTuple
 
 import torch
@@ -59,8 +59,9 @@ def inverted_interval(
     sign = torch.where(gap < 0, -1.0, 1.0).to(gap.dtype)
     moves = gap > 0 if signed else torch.ones_like(gap, dtype=torch.bool)
 
-    def thresholded(shift: float) -> Tensor:
-        return torch.where(moves, sign * (size + shift * unit).clamp(min=0), gap)
+    # Searched on a logarithmic scale in both directions: a gap with hardly any noise makes the range of thresholds very long.
+    def thresholded(place: float) -> Tensor:
+        return torch.where(moves, sign * (size + sinh(place) * unit).clamp(min=0), gap)
 
     def even(errors: float) -> Tensor:
         return errors * spread if signed else errors * sign * spread
@@ -70,8 +71,8 @@ def inverted_interval(
     lowest, highest_shift = -float((size / unit.clamp(min=1e-300)).max()), highest * float(spread.norm() / unit.sum())
     last_even = _accepted(even, noise, statistic, observed, 0.0, highest * float(spread.norm() / spread.sum()))
     reach = min(statistic(even(last_even)).item(), 2 * floor.mean)
-    accepted = partial(_accepted, thresholded, noise, statistic, observed, lowest, highest_shift)
-    return _interval(accepted, lambda shift: statistic(thresholded(shift)).item(), observed, floor, reach)
+    accepted = partial(_accepted, thresholded, noise, statistic, observed, asinh(lowest), asinh(highest_shift))
+    return _interval(accepted, lambda place: statistic(thresholded(place)).item(), observed, floor, reach)
 
 
 def scaled_interval(

@@ -13,10 +13,9 @@ from torch import Tensor
 from rankmixup.evaluation.ranked_replicates import RankedSums, WrongRuns
 from rankmixup.evaluation.resampling import BLOCK, Cuts, block_draws, bootstrap_weights, check_replicates, cumulative
 from rankmixup.metrics.calibration import Bins
-from rankmixup.metrics.inputs import checked_rows
+from rankmixup.metrics.inputs import Logits, Target, checked_rows
 from rankmixup.metrics.rows import Rows, check_num_bins
 from rankmixup.metrics.ties import confidence_odds, last_of_ties, tie_key
-from rankmixup.ops import as_tensor
 
 GRID_CELLS = 512
 """Points at which replicates keep the cumulative gap, for KS error, and cells of confidence in which they keep gaps, for smooth ECE."""
@@ -110,8 +109,8 @@ def sorted_samples(
 
 
 def read_samples(
-    scores: Float[Tensor, "N K"],
-    target: Int[Tensor, " N"],
+    scores: Logits,
+    target: Target,
     *,
     num_bins: int,
     from_logits: bool,
@@ -120,11 +119,10 @@ def read_samples(
 ) -> Samples:
     """Check the scores and reduce them to columns, with `more` columns; `each` is called with every chunk of rows."""
     check_num_bins(num_bins)
-    scores = as_tensor("scores", scores)
     columns: dict[str, Tensor] = {}
     filled = 0
     for rows in checked_rows(scores, target, from_logits=from_logits):
-        found = {"accuracy": rows.right_within(1), **({"top5_accuracy": rows.right_within(5)} if scores.shape[1] >= 5 else {})}
+        found = {"accuracy": rows.right_within(1), **({"top5_accuracy": rows.right_within(5)} if rows.scores.shape[1] >= 5 else {})}
         found |= {"nll": rows.nll, "brier": rows.brier, "confidence": rows.confidence, "log_odds": rows.log_odds}
         # Into their place at once: joined in the end, the columns would be held twice.
         columns = columns or {key: torch.empty(len(target), dtype=values.dtype) for key, values in found.items()}

@@ -131,5 +131,11 @@ def calibrated_draws(
 ) -> Iterator[tuple[slice, Float[Tensor, "r N"]]]:
     """Right (1.0) with probability equal to the confidence, else wrong (0.0), in chunks of rows."""
     confidence = confidence.float()
-    for rows in _rows(len(confidence), replicates, rng):
-        yield rows, (torch.rand(rows.stop - rows.start, len(confidence), generator=rng) < confidence).float()
+    for rows, drawn in uniform_draws(len(confidence), replicates, rng):
+        yield rows, (drawn < confidence).float()
+
+
+def uniform_draws(samples: int, replicates: int, rng: torch.Generator) -> Iterator[tuple[slice, Float[Tensor, "r N"]]]:
+    """Uniform numbers in [0, 1) for each sample, in chunks of rows."""
+    for rows in _rows(samples, replicates, rng):
+        yield rows, torch.rand(rows.stop - rows.start, samples, generator=rng)

@@ -1,56 +1,27 @@
 """Results as data: estimates, evaluations, comparisons and OOD detection; fractions, as everywhere but in tables for people."""
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal
 
 from rankmixup.errors import InvalidInput, require
+from rankmixup.evaluation.estimates import Estimate as Estimate
+from rankmixup.evaluation.estimates import Metrics as Metrics
+from rankmixup.evaluation.estimates import NoiseFloor as NoiseFloor
+from rankmixup.evaluation.estimates import percentiles as percentiles
+from rankmixup.evaluation.estimates import plain as plain
+from rankmixup.evaluation.estimates import wilson_interval as wilson_interval
 from rankmixup.evaluation.scores import Scores
 from rankmixup.metrics.ood import OODKind
 
+if TYPE_CHECKING:
+    from rankmixup.evaluation.classes import ClassResult
+    from rankmixup.evaluation.groups import Grouping
+
 Protocol = Literal["paper", "release"]
-FileKind = Literal["html", "json", "csv", "latex", "markdown"]
-
-
-class NoiseFloor(NamedTuple):
-    """What a metric shows for perfectly calibrated models with the same confidences."""
-
-    mean: float
-    low: float
-    high: float
-    p_value: float
-    """Probability that a perfectly calibrated model shows at least the observed value."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A metric with its 95 % confidence interval and, for a calibration error, what calibrated models show."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-    floor: NoiseFloor | None = None
-    p_value: float | None = None
-    """Of the hypothesis that the model is calibrated."""
-    verdict: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON data, null for what is not a finite number."""
-        floor = self.floor and {"mean": self.floor.mean, "low": self.floor.low, "high": self.floor.high}
-        return plain({**self.interval_dict(), "floor": floor, "p_value": self.p_value, "verdict": self.verdict})
-
-    def interval_dict(self) -> dict[str, float | None]:
-        """Value and interval alone."""
-        return plain({"value": self.value, "low": self.low, "high": self.high})
-
-
-Metrics = dict[str, Estimate | None]
-"""By key; None for a metric that is not defined on the scores."""
+FileKind = Literal["html", "json", "csv", "latex", "markdown", "group-csv", "class-csv"]
 
 
 class _Fields:
@@ -74,6 +45,28 @@ class Calibration(_Fields):
     """Whether these are the samples that it was evaluated on."""
     verdict: str
     metrics: Metrics
+    positive: "Positive | None" = None
+    """The positive class after calibration, if there is one."""
+
+
+@dataclass(frozen=True)
+class Positive(_Fields):
+    """One class against all others: class 1 of two classes, unless another was chosen."""
+
+    index: int
+    name: str | None
+    frequency: float
+    """Share of the samples that are of this class."""
+    mean_probability: float
+    ece: float
+    """ECE of the probability of this class as a prediction of it."""
+    auroc: float | None
+    """Chance that a sample of this class has a larger probability of it than one that is not; None if all samples are of one kind."""
+
+    @property
+    def title(self) -> str:
+        """For tables and figures."""
+        return f"class {self.index}" + (f" ({self.name})" if self.name else "")
 
 
 @dataclass(frozen=True)
@@ -112,11 +105,23 @@ class Evaluation:
     num_bins: int = 15
     protocol: Protocol = "paper"
     """`release` where, as in the paper's release, an epoch was selected and a temperature fitted on test samples."""
+    groups: "dict[str, Grouping]" = field(default_factory=dict)
+    """Groups of samples, by the name of each grouping."""
+    positive: Positive | None = None
+    """The positive class of two classes, or the one chosen with `positive=`."""
+
+    @cached_property
+    def classes(self) -> "tuple[ClassResult, ...]":
+        """One result for each class, computed when first asked for; none where the scores are not kept."""
+        from rankmixup.evaluation.classes import class_results
+
+        return () if self.test is None else class_results(self.test, self.calibrated, self.num_bins)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON that `rankmixup evaluate --json` prints."""
-        keys = ("source", "n", "num_classes", "metrics", "calibration", "ood", "failed")
-        stamp = {"protocol": self.protocol} if self.protocol == "release" else {}
+        keys = ("source", "n", "num_classes", "metrics", "calibration", "ood", "failed", "groups", "classes")
+        stamp: dict[str, Any] = {"protocol": self.protocol} if self.protocol == "release" else {}
+        stamp |= {"positive": self.positive.to_dict()} if self.positive else {}
         return {"schema": 1, **{key: plain(getattr(self, key)) for key in keys}, **stamp}
 
     def value(self, key: str, *, calibrated: bool = False) -> float:
@@ -129,7 +134,10 @@ class Evaluation:
         return estimate.value
 
     def save(self, path: str | Path, kind: FileKind | None = None) -> Path:
-        """Write a report; without `kind` the suffix decides: .html, .json, .csv, .tex or .md."""
+        """Write a report; without `kind` the suffix decides: .html, .json, .csv, .tex or .md.
+
+        "group-csv" and "class-csv" are tables of the groups and of the classes.
+        """
         return _reports("files").write_evaluation(self, Path(path), kind)
 
     def __str__(self) -> str:
@@ -150,6 +158,10 @@ class Difference(_Fields):
     """Corrected over all differences of a comparison."""
     verdict: str | None = None
 
+    def __neg__(self) -> "Difference":
+        """The same difference, second minus first; the verdict, which is about the first, is left out."""
+        return replace(self, value=-self.value, low=-self.high, high=-self.low, verdict=None)
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -157,10 +169,13 @@ class Compared:
 
     estimate: Estimate
     difference: Difference | None = None
+    before: Estimate | None = None
+    """The metric before calibration, where models are compared after it."""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data."""
-        return {**self.estimate.to_dict(), "difference": plain(self.difference)}
+        before = {"before": self.before.to_dict()} if self.before else {}
+        return {**self.estimate.to_dict(), "difference": plain(self.difference), **before}
 
 
 @dataclass(frozen=True)
@@ -172,46 +187,33 @@ class Comparison:
     n: int
     num_classes: int
     models: dict[str, dict[str, Compared]]
-    """By model and by metric key: the compared metric, and accuracy."""
+    """By model and by metric key: the compared metrics, and accuracy."""
+    calibration: dict[str, Calibration] | None = None
+    """The calibrator of each model, where models are compared after calibration."""
+    failed: tuple[str, ...] = ()
+    """The conditions of `fail_if` that hold."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Keys of the compared metrics, in order."""
+        return tuple(next(iter(self.models.values())))
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON that `rankmixup compare --json` prints."""
-        return {"schema": 1, **plain(vars(self))}
+        fits = {
+            name: {key: value for key, value in vars(fit).items() if key not in ("metrics", "positive")}
+            for name, fit in (self.calibration or {}).items()
+        }
+        return {"schema": 1, **plain({**vars(self), "calibration": fits or None}), "metrics": list(self.metrics)}
+
+    def save(self, path: str | Path, kind: FileKind | None = None) -> Path:
+        """Write the comparison; without `kind` the suffix decides: .html, .json, .csv, .tex or .md."""
+        return _reports("comparison").write_comparison(self, Path(path), kind)
 
     def __str__(self) -> str:
-        return _reports("tables").to_text(_reports("tables").comparison_table(self))
+        return _reports("tables").to_text(_reports("comparison").comparison_view(self))
 
 
 def _reports(module: str) -> Any:
     """Reports render results and are a layer above: imported by name, and only when a result is shown."""
     return import_module(f"rankmixup.reports.{module}")
-
-
-def plain(data: Any) -> Any:
-    """JSON data; null for what is not a finite number."""
-    if isinstance(data, Mapping):
-        return {str(key): plain(value) for key, value in data.items()}
-    if hasattr(data, "to_dict"):
-        return data.to_dict()
-    if isinstance(data, (list, tuple)):
-        return [plain(value) for value in data]
-    if hasattr(data, "tolist"):
-        return plain(data.tolist())
-    return None if isinstance(data, float) and not math.isfinite(data) else data
-
-
-def wilson_interval(share: float, samples: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share. Unlike the bootstrap's it has a width where all are right or all wrong.
-
-    >>> [round(end, 4) for end in wilson_interval(0.5, 10)]
-    [0.2366, 0.7634]
-    """
-    z = 1.959964  # not from scipy.stats, whose import takes longer than an evaluation
-    centre, margin = share + z**2 / (2 * samples), z * math.sqrt(share * (1 - share) / samples + z**2 / (4 * samples**2))
-    return max((centre - margin) / (1 + z**2 / samples), 0.0), min((centre + margin) / (1 + z**2 / samples), 1.0)
-
-
-def percentiles(values: Tensor) -> tuple[float, float]:
-    """Ends of the central 95 % of some values."""
-    low, high = values.quantile(values.new_tensor([0.025, 0.975])).tolist()
-    return low, high

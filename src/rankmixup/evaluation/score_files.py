@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require
-from rankmixup.evaluation.csv_columns import NAME_LABELS, Asked, Layout, by_name, by_number, is_number
+from rankmixup.evaluation.csv_columns import NAME_LABELS, Asked, Layout, by_name, by_number, is_number, listed
 from rankmixup.files import read_npz, read_pt, readable, require_fits
 
 KINDS = ("logits", "probs")
@@ -126,8 +126,9 @@ def _read_csv(path: Path, asked: Asked) -> ScoreFile:
             next(csv.reader(file, delimiter=delimiter))
         table, texts = _table(file, delimiter, len(first), layout)
         layout = layout or by_number(table, asked)
-        labels = _labels(texts or table[:, layout.label], layout) if asked.labelled else None
-        return ScoreFile(table[:, layout.scores], labels, layout.kind, layout.class_names)
+        class_names = layout.class_names or _two_names(texts, layout.positive)
+        labels = _labels(texts or table[:, layout.label], replace(layout, class_names=class_names)) if asked.labelled else None
+        return ScoreFile(table[:, layout.scores], labels, layout.kind, class_names)
 
 
 def _table(file: TextIO, delimiter: str, width: int, layout: Layout | None) -> tuple[NDArray[np.float64], list[str]]:
@@ -154,12 +155,22 @@ def _table(file: TextIO, delimiter: str, width: int, layout: Layout | None) -> t
     return table, texts
 
 
+def _two_names(labels: list[str], positive: str | None) -> tuple[str, str] | None:
+    """Names of two classes: that of class 1, and the other one among the labels; None if they are 0 and 1."""
+    others = sorted(set(labels) - {positive})
+    if positive is None or not labels or all(map(is_number, others)):
+        return None
+    rule = f"labels must be 0 and 1, or {positive!r} and one other name, since the only column of scores is that of {positive!r}"
+    require(len(others) == 1 and positive in labels, f"{rule}, got {listed(others)}")
+    return others[0], positive
+
+
 def _labels(values: list[str] | NDArray[np.float64], layout: Layout) -> NDArray[np.int64]:
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except ValueError:
         return class_indices(list(values), layout.class_names)
-    first, last = layout.first_label, layout.first_label + len(layout.scores) - 1
+    first, last = layout.first_label, layout.first_label + layout.num_classes - 1
     right = (numbers == np.round(numbers)) & (numbers >= first) & (numbers <= last)
     row = int(right.argmin())
     wrong = f"labels must be whole class indices in {first}..{last}, row {row} has {numbers[row]:.17g}"

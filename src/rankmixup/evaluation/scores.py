@@ -13,13 +13,16 @@ from rankmixup.errors import InvalidInput, require
 from rankmixup.evaluation.csv_columns import Asked
 from rankmixup.evaluation.score_files import class_indices, errors_about, read_score_file
 from rankmixup.files import write_npz
-from rankmixup.metrics.inputs import check_scores
+from rankmixup.metrics.inputs import check_scores, scores_and_labels
 from rankmixup.ops import as_tensor
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Logits or probabilities `[N, K]` with labels `[N]`, checked when made."""
+    """Logits or probabilities `[N, K]` with labels `[N]`, checked when made.
+
+    Of two classes, scores of class 1, `[N]` or `[N, 1]`, may be given; they are kept as `[N, 2]`.
+    """
 
     scores: Tensor
     labels: Tensor
@@ -28,6 +31,9 @@ class Scores:
 
     def __post_init__(self) -> None:
         check_scores(self.scores, self.labels, from_logits=self.from_logits, target_name="labels")
+        scores, labels = scores_and_labels(self.scores, self.labels, from_logits=self.from_logits, target_name="labels")
+        object.__setattr__(self, "scores", scores)
+        object.__setattr__(self, "labels", labels)
         if self.class_names is not None:
             names, classes = len(self.class_names), self.scores.shape[1]
             require(names == classes, f"class_names must name each of {classes} classes, got {names} names")
@@ -55,18 +61,27 @@ class Scores:
 
     @classmethod
     def read(
-        cls, path: Path, kind: str | None = None, *, labelled: bool = True, label_column: str | None = None, columns: Sequence[str] = ()
+        cls,
+        path: str | Path,
+        kind: str | None = None,
+        *,
+        labelled: bool = True,
+        label_column: str | None = None,
+        columns: Sequence[str] = (),
+        other_columns: Sequence[str] = (),
     ) -> "Scores":
         """Read an npz, pt, safetensors or csv file, in float64.
 
         Args:
-            path: The file; docs/score-files.md describes the formats.
+            path: The file; docs/reference/score-files.md describes the formats.
             kind: `logits` or `probs`, for scores without a name. An array named `logits` or `probs` must not contradict it.
             labelled: False for samples of unknown classes, such as out-of-distribution ones: labels are not needed, and all become 0.
             label_column: Name of the column of labels in a csv file, if its header does not show it.
             columns: Names of the columns of scores in a csv file, in the order of the classes.
+            other_columns: Names of columns of a csv file that are no classes, such as groups; it may lack them.
         """
-        file = read_score_file(path, Asked(kind, labelled, label_column, tuple(columns)))
+        path = Path(path)
+        file = read_score_file(path, Asked(kind, labelled, label_column, tuple(columns), tuple(other_columns)))
         labels, scores = file.labels, file.scores
         if not labelled:
             labels = np.zeros(scores.shape[:1], dtype=np.int64)
@@ -80,9 +95,9 @@ class Scores:
             require(np.issubdtype(scores.dtype, np.floating), f"{file.kind} must be floating point, got {scores.dtype}")
             return cls(torch.from_numpy(scores.astype(np.float64, order="C")), target, file.kind == "logits", file.class_names)
 
-    def write(self, path: Path, **more: np.ndarray) -> None:
+    def write(self, path: str | Path, **more: np.ndarray) -> None:
         """Write an npz file that `read` accepts."""
         kind = "logits" if self.from_logits else "probs"
         if self.class_names is not None:
             more["class_names"] = np.array(self.class_names)
-        write_npz(path, **{kind: self.scores.cpu().numpy(), "labels": self.labels.cpu().numpy(), **more})
+        write_npz(Path(path), **{kind: self.scores.cpu().numpy(), "labels": self.labels.cpu().numpy(), **more})

@@ -4,7 +4,7 @@ from dataclasses import replace
 from zlib import crc32
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup.errors import require_flag
@@ -19,6 +19,7 @@ from rankmixup.evaluation.results import Estimate, percentiles, wilson_interval
 from rankmixup.evaluation.scores import Scores
 from rankmixup.evaluation.statistics import gap_interval, ks_interval, smooth_interval
 from rankmixup.metrics.classwise import classwise_from_gaps
+from rankmixup.metrics.inputs import Logits, Target, scores_and_labels
 from rankmixup.metrics.rows import Rows, check_num_bins
 from rankmixup.metrics.smooth import residual_grid, smooth_from_grid
 
@@ -29,8 +30,8 @@ FEW = 30
 
 
 def metric_uncertainty(
-    logits: Float[Tensor, "N K"],
-    target: Int[Tensor, " N"],
+    logits: Logits,
+    target: Target,
     *,
     from_logits: bool = True,
     num_bins: int = 15,
@@ -52,7 +53,8 @@ def metric_uncertainty(
     # glibc gives blocks back to the system until it has freed one of their size, and the system clears each page again. This block is
     # never written to, so it costs nothing, and makes the first evaluation in a process as fast as the next.
     torch.empty(31 << 20, dtype=torch.uint8)
-    classes = logits.shape[-1]
+    logits, target = scores_and_labels(logits, target, from_logits=from_logits)
+    classes = logits.shape[1]
     # The state of the generator seeds another one, so that no draw of other metrics depends on the classwise ones.
     per_class = ClassReplicates(classes, num_bins, len(logits), replicates, crc32(rng.get_state().numpy().tobytes()))
     keys = custom_keys(classes)
@@ -106,7 +108,7 @@ def _percentile_interval(values: Tensor) -> tuple[float | None, float | None]:
 
 
 def all_metrics(
-    logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], *, num_bins: int = 15, from_logits: bool = True, classwise: bool = True
+    logits: Logits, target: Target, *, num_bins: int = 15, from_logits: bool = True, classwise: bool = True
 ) -> dict[str, float | None]:
     """Every metric, from one pass over the scores and one sort of the confidences; fractions, not percent.
 

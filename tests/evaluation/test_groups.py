@@ -1,0 +1,222 @@
+"""Groups: each is evaluated as its samples alone, and tests of groups are what naive permutations say."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import kstest
+
+import rankmixup as rm
+from rankmixup import random
+from rankmixup.errors import InvalidInput
+from rankmixup.evaluation import Estimate, Evaluation, Grouping, GroupMetrics, GroupStage, holm
+from rankmixup.evaluation.conditions import Condition, with_failures
+from rankmixup.evaluation.group_tests import GAP_KEYS, GroupedSamples, permutation_tests
+from rankmixup.evaluation.replicates import read_samples
+from rankmixup.metrics import expected_calibration_error
+
+FEW = {"replicates": 30}
+
+
+def drawn(samples: int, seed: int = 0, classes: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
+    """Calibrated logits and their labels."""
+    rng = random.stream(seed, "groups")
+    logits = 2 * torch.randn(samples, classes, generator=rng, dtype=torch.float64)
+    return logits, torch.multinomial(logits.softmax(1), 1, generator=rng).squeeze(1)
+
+
+def grouped(logits: torch.Tensor, labels: torch.Tensor, codes: np.ndarray, num_bins: int = 15) -> GroupedSamples:
+    return GroupedSamples.of(read_samples(logits, labels, num_bins=num_bins, from_logits=True), codes, int(codes.max()) + 1, num_bins)
+
+
+def test_a_group_has_the_metrics_of_its_samples_alone():
+    logits, labels = drawn(120)
+    site = np.array(["b", "a", "c"])[np.arange(120) % 3]
+    held_out = drawn(80, seed=1)
+    report = rm.evaluate(logits, labels, groups={"site": site}, calibrate_on=held_out, **FEW)
+    assert list(report.groups["site"].before.groups) == ["a", "b", "c"]
+    for name, found in report.groups["site"].before.groups.items():
+        mine = torch.from_numpy(site == name)
+        alone = rm.evaluate(logits[mine], labels[mine], calibrate_on=held_out, **FEW)
+        assert found.n == 40
+        assert found.metrics == alone.metrics
+        assert report.groups["site"].after.groups[name].metrics == alone.calibration.metrics
+        confidence = logits[mine].softmax(1).amax(1).mean().item()
+        assert found.mean_confidence == pytest.approx(confidence)
+        assert found.overconfidence == pytest.approx(confidence - alone.value("accuracy"))
+
+
+def test_values_of_groups_by_hand():
+    """Confidence 3/4 throughout: two of four are right in one group, three of four in the other."""
+    logits = torch.tensor([[np.log(3.0), 0.0]] * 8, dtype=torch.float64)
+    labels = torch.tensor([0, 0, 1, 1, 0, 0, 0, 1])
+    found = grouped(logits, labels, np.array([0] * 4 + [1] * 4)).values()
+    assert found["ece"].tolist() == pytest.approx([0.25, 0.0])
+    assert found["overconfidence"].tolist() == pytest.approx([0.25, 0.0])
+    assert found["accuracy"].tolist() == [0.5, 0.75]
+    assert found["brier"].tolist() == pytest.approx([(2 * 0.125 + 2 * 1.125) / 4, (3 * 0.125 + 1.125) / 4])
+    # Equal confidences are exchanged freely. Of five right among eight, a group of four always has one to four: no split is closer.
+    tests = permutation_tests(grouped(logits, labels, np.array([0] * 4 + [1] * 4)), np.array([True, True]), 2000, random.stream(0))
+    assert tests["accuracy"].p_value == 1.0
+    uneven = permutation_tests(
+        grouped(logits, torch.tensor([1, 1, 1, 0, 0, 0, 0, 0]), np.array([0] * 4 + [1] * 4)), np.array([True, True]), 2000, random.stream(0)
+    )
+    assert uneven["accuracy"].p_value == pytest.approx(10 / 70, abs=4 * (10 / 70 * 60 / 70 / 2000) ** 0.5)
+    assert uneven["accuracy"].group == 0  # both deviate by as much, and it is the worse one
+
+
+def test_p_values_against_a_naive_loop(rng):
+    logits, labels = drawn(90)
+    codes = np.array([0] * 20 + [1] * 30 + [2] * 40)
+    logits[:20] *= 3
+    found = permutation_tests(grouped(logits, labels, codes, 5), np.array([True] * 3), 1500, random.stream(1))
+    confidence = logits.softmax(1).amax(1)
+    order = confidence.argsort()
+    strata = [order[:50], order[50:]]
+    chance = -logits.log_softmax(1).gather(1, labels[:, None]).squeeze(1)
+
+    def values(key: str, groups: torch.Tensor) -> list[float]:
+        parts = [groups == group for group in range(3)]
+        if key == "ece":
+            return [expected_calibration_error(logits[part], labels[part], num_bins=5).item() for part in parts]
+        return [chance[part].mean().item() for part in parts]
+
+    for key in ("ece", "nll"):
+        table = [values(key, torch.from_numpy(codes))]
+        for _ in range(600):
+            groups = torch.from_numpy(codes.copy())
+            for rows in strata if key == "ece" else [torch.arange(90)]:
+                groups[rows] = groups[rows[torch.randperm(len(rows), generator=rng)]]
+            table.append(values(key, groups))
+        table = np.array(table)
+        statistic = (np.abs(table - table.mean(0)) / table.std(0)).max(1)
+        p_value = np.mean(statistic >= statistic[0] - 1e-9)
+        assert found[key].p_value == pytest.approx(p_value, abs=4 * (0.25 / 600) ** 0.5), key
+        assert found[key].observed == pytest.approx(table[0, found[key].group]), key
+        assert found[key].expected == pytest.approx(table[:, found[key].group].mean(), rel=0.1), key
+
+
+def test_order_of_samples_and_names_of_groups_change_nothing(rng):
+    logits, labels = drawn(150)
+    site = np.array(["a", "b", "c"])[np.arange(150) % 3]
+    first = rm.evaluate(logits, labels, groups=site, **FEW).groups["group"].before
+    order = torch.randperm(150, generator=rng)
+    renamed = {"a": "z", "b": "y", "c": "x"}
+    other = [renamed[each] for each in site[order.numpy()]]
+    second = rm.evaluate(logits[order], labels[order], groups=other, **FEW).groups["group"].before
+    for key in GAP_KEYS:
+        assert first.gaps[key].p_value == second.gaps[key].p_value, key
+        assert first.gaps[key].value == pytest.approx(second.gaps[key].value), key
+        assert renamed[first.gaps[key].extreme] == second.gaps[key].extreme, key
+
+
+def test_p_values_are_uniform_where_groups_are_drawn_at_random():
+    """The p-value is a multiple of 1/40; its distance from uniform cannot be less than that of the grid."""
+    found = []
+    for seed in range(150):
+        codes = torch.randint(3, (150,), generator=random.stream(seed, "codes")).numpy()
+        tests = permutation_tests(grouped(*drawn(150, seed), codes), np.array([True] * 3), 39, random.stream(seed, "permutations"))
+        found.append([tests[key].p_value for key in GAP_KEYS])
+    jitter = torch.rand(150, 5, generator=random.stream(0, "jitter")).numpy() / 40
+    for key, column in zip(GAP_KEYS, (np.array(found) - jitter).T, strict=True):
+        assert kstest(column, "uniform").pvalue > 1e-4, key
+
+
+def test_a_harder_group_is_less_accurate_but_not_worse_calibrated():
+    logits, labels = drawn(3000)
+    codes = (torch.arange(3000) % 2).numpy()
+    logits[codes == 1] /= 3
+    labels = torch.multinomial(logits.softmax(1), 1, generator=random.stream(5)).squeeze(1)
+    gaps = permutation_tests(grouped(logits, labels, codes), np.array([True, True]), 200, random.stream(0))
+    assert gaps["accuracy"].p_value < 0.01
+    assert min(gaps["ece"].p_value, gaps["overconfidence"].p_value) > 0.01
+
+
+def test_the_overconfident_group_is_found_and_p_values_are_corrected_over_all_groupings():
+    logits, labels = drawn(900)
+    site = np.array(["north", "south", "east"])[np.arange(900) % 3]
+    logits[torch.from_numpy(site == "south")] *= 4
+    report = rm.evaluate(logits, labels, groups={"site": site, "half": np.arange(900) < 450}, replicates=200)
+    gap = report.groups["site"].before.gaps["ece"]
+    assert (gap.extreme, gap.largest, gap.verdict) == ("south", "south", "groups differ")
+    assert gap.observed > 0.15 > gap.expected
+    assert report.groups["half"].before.gaps["ece"].verdict == "no difference shown"
+    both = [report.groups[name].before.gaps[key] for name in ("site", "half") for key in GAP_KEYS]
+    assert [each.p_holm for each in both] == holm([each.p_value for each in both])
+    text = " ".join(str(report).split())
+    assert "ECE: groups differ (corrected p = 0.050)" in text or "ECE: groups differ (corrected p = 0.04" in text
+    json.dumps(report.to_dict(), allow_nan=False)
+
+
+def test_small_groups_are_listed_without_a_verdict_and_not_tested():
+    logits, labels = drawn(60)
+    site = ["a"] * 28 + ["b"] * 23 + ["c"] * 9
+    stage = rm.evaluate(logits, labels, groups=site, **FEW).groups["group"].before
+    small = stage.groups["c"]
+    assert (small.n, small.too_small, small.metrics["ece"].verdict, small.metrics["ece"].low) == (9, True, None, None)
+    assert small.metrics["ece"].value == pytest.approx(expected_calibration_error(logits[51:], labels[51:]).item())
+    assert {gap.extreme for gap in stage.gaps.values()} <= {"a", "b"}
+    alone = rm.evaluate(logits, labels, groups=["a"] * 59 + [None], **FEW).groups["group"].before
+    assert list(alone.groups) == ["a", "(missing)"]
+    assert set(alone.gaps.values()) == {None}
+
+
+def test_infinite_nll_is_not_tested():
+    probs = torch.tensor([[1.0, 0.0]] * 20 + [[0.5, 0.5]] * 20, dtype=torch.float64)
+    labels = torch.tensor([0] * 19 + [1] + [0, 1] * 10)
+    report = rm.evaluate(probs, labels, from_logits=False, groups=[0] * 20 + [1] * 20, **FEW)
+    assert report.groups["group"].before.gaps["nll"] is None
+    assert report.groups["group"].before.gaps["ece"] is not None
+    json.dumps(report.to_dict(), allow_nan=False)
+
+
+def test_logits_of_a_group_may_look_like_probabilities():
+    logits = torch.tensor([[0.3, 0.7], [2.0, 1.0], [0.0, 3.0]], dtype=torch.float64)
+    report = rm.evaluate(logits, [0, 0, 1], groups=["x", "y", "y"], **FEW)
+    assert report.groups["group"].before.groups["x"].metrics["nll"].value == pytest.approx(np.log(1 + np.exp(0.4)))
+
+
+@pytest.mark.parametrize(
+    ("text", "fails"),
+    [
+        ("groups.site.accuracy<60%", False),
+        ("groups.site.ece>10%", True),
+        ("groups.site.ece>13%", False),
+        ("groups.site.ece>5%:low", True),
+        ("groups.site.ece>9%:low", False),
+        ("calibrated.groups.site.nll>5", False),
+    ],
+)
+def test_a_condition_holds_if_it_does_for_any_group(text, fails):
+    """One group has an ECE of 12 % (8 to 15 %), the other of 2 %; a group of nine samples, of 50 %, does not count."""
+
+    def group(n: int, ece: Estimate) -> GroupMetrics:
+        return GroupMetrics(n, 0.8, 0.0, {"ece": ece, "accuracy": Estimate(0.8), "nll": Estimate(0.5)})
+
+    stage = GroupStage({"a": group(50, Estimate(0.12, 0.08, 0.15)), "b": group(50, Estimate(0.02)), "c": group(9, Estimate(0.5))})
+    report = Evaluation("a", 109, 2, {}, groups={"site": Grouping(stage, stage)})
+    assert with_failures(report, [Condition.parse(text)]).failed == ((text,) if fails else ())
+
+
+def test_conditions_on_groups_that_are_not_there():
+    report = rm.evaluate(*drawn(30), groups={"site": [0] * 15 + [1] * 15}, **FEW)
+    with pytest.raises(InvalidInput, match="unknown grouping 'sight'; did you mean 'site'"):
+        Condition.parse("groups.sight.ece>5%").holds(report)
+    with pytest.raises(InvalidInput, match="must go with scores to calibrate on"):
+        Condition.parse("calibrated.groups.site.ece>5%").holds(report)
+    with pytest.raises(InvalidInput, match=r"must go with groups of samples \(--group\)"):
+        Condition.parse("groups.site.ece>5%").holds(rm.evaluate(*drawn(30), **FEW))
+
+
+def test_without_groups_the_key_is_empty():
+    assert rm.evaluate(*drawn(20), **FEW).to_dict()["groups"] == {}
+
+
+@pytest.mark.slow
+def test_level_and_power_of_the_study():
+    from studies.groups import Case, has_level, row
+
+    null = row(Case("null", 5, 0.1), 2000, 200, 0, 99)
+    assert all(has_level(null[key], 200) for key in GAP_KEYS)
+    assert row(Case("power", 2, 0.2, 0.5), 2000, 30, 0, 99)["ece"] > 0.8

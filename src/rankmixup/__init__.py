@@ -8,7 +8,7 @@ import importlib
 import operator
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from rankmixup import data, deploy, errors, evaluation, functional, methods, metrics, mixers, models, posthoc, runs, training, types
@@ -18,15 +18,17 @@ if TYPE_CHECKING:
     from rankmixup.models import build_model
     from rankmixup.posthoc import TemperatureScaling
     from rankmixup.runs import Optimisation, Run, StoredRun
+    from rankmixup.training.shift import shift
     from rankmixup.training.train import train
 
-_HOME = {"TemperatureScaling": "posthoc", "build_model": "models", "compare": "evaluation", "evaluate": "evaluation", "train": "training"}
+_HOME = {"TemperatureScaling": "posthoc", "build_model": "models", "compare": "evaluation", "evaluate": "evaluation"}
+_HOME |= dict.fromkeys(("shift", "train"), "training")
 _HOME |= dict.fromkeys(("CalibratedModel", "load"), "deploy")
 _HOME |= dict.fromkeys(("Objective", "TrainStep", "objective"), "methods") | dict.fromkeys(("Optimisation", "Run", "StoredRun"), "runs")
 
 __all__ = ["CalibratedModel", "Objective", "Optimisation", "Run", "StoredRun", "TemperatureScaling", "TrainStep", "__version__"]
-__all__ += ["build_model", "compare", "evaluate", "load", "objective", "train"]
-__all__ += ["list_calibrators", "list_data", "list_methods", "list_metrics", "list_mixers", "list_models"]
+__all__ += ["build_model", "compare", "evaluate", "load", "objective", "shift", "train"]
+__all__ += ["list_calibrators", "list_corruptions", "list_data", "list_methods", "list_metrics", "list_mixers", "list_models"]
 __all__ += [
     "data",
     "deploy",
@@ -62,6 +64,11 @@ def list_models(pattern: str = "*") -> list[str]:
 def list_data(pattern: str = "*") -> list[str]:
     """Names of the data sets, all or those that match a pattern."""
     return _names("data", "DataSource.registry", pattern)
+
+
+def list_corruptions(pattern: str = "*") -> list[str]:
+    """Names of the corruptions of images that `rm.shift` can generate, all or those that match a pattern such as `"*_noise"`."""
+    return _names("data", "CORRUPTIONS", pattern)
 
 
 def list_metrics(pattern: str = "*") -> list[str]:

@@ -130,11 +130,11 @@ def require_fits(path: Path, unpacked_bytes: int) -> None:
     # A header can promise more than a float can hold.
     size = f"{path} unpacks to {min(unpacked_bytes, 1 << 100) / _GIB:.4g} GiB, which must be at most"
     require(unpacked_bytes <= allowed, f"{size} {allowed / _GIB:.4g} GiB; allow more with --max-gib or RANKMIXUP_MAX_GIB")
-    available = _available_memory()
+    available = available_memory()
     require(unpacked_bytes <= available, f"{size} the memory that is available, {available / _GIB:.4g} GiB")
 
 
-def _available_memory() -> int:
+def available_memory() -> int:
     """Bytes that can be taken without swapping, where the system tells."""
     try:
         lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())

@@ -186,12 +186,13 @@ def check_logits(logits: Any, *, rows: int | None = None, classes: int | None = 
             f"a model must return one tensor of logits [B, K], got {type(logits).__name__}; wrap it in a module that returns logits alone"
         )
     check_floats("logits", logits)
-    require(logits.ndim == 2 and logits.shape[1] > 0, f"logits must have shape [B, K], got {list(logits.shape)}")
+    one = "; for two classes, give the model two outputs instead of one" if logits.ndim == 1 or logits.shape[1:] == (1,) else ""
+    require(logits.ndim == 2 and logits.shape[1] > 0, f"logits must have shape [B, K], got {list(logits.shape)}{one}")
     if rows is not None:
         require(len(logits) == rows, f"a model must return one row of logits for each of {rows} samples, got {len(logits)} rows")
     if classes is not None:
         wrong = f"a model must return one logit for each of {classes} classes (num_classes), got logits of shape {list(logits.shape)}"
-        require(logits.shape[1] == classes, wrong)
+        require(logits.shape[1] == classes, wrong + one)
     return logits
 
 

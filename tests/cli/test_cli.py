@@ -71,7 +71,7 @@ def test_list(kind, capsys):
 def test_evaluate_json_follows_the_contract(scores, capsys):
     assert main(["evaluate", str(scores), "--calibrate-on", str(scores), *FEW, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert set(report) == {"schema", "source", "n", "num_classes", "metrics", "calibration", "ood", "failed"}
+    assert set(report) == {"schema", "source", "n", "num_classes", "metrics", "calibration", "classes", "groups", "ood", "failed"}
     assert (report["schema"], report["n"], report["num_classes"]) == (1, 4, 3)
     assert report["metrics"]["accuracy"]["value"] == 0.75
     assert set(report["metrics"]["ece"]) == {"value", "low", "high", "floor", "p_value", "verdict"}
@@ -269,7 +269,7 @@ def probabilities(**changes):
         ({"logits": np.array([[np.nan, 0.0]]), "labels": np.array([0])}, "logits must be finite, row 0 is not"),
         ({"logits": np.array([[np.inf, 0.0]]), "labels": np.array([0])}, "logits must be finite, row 0 is not"),
         ({"logits": np.zeros((0, 3)), "labels": np.zeros(0, int)}, "at least one sample"),
-        ({"logits": np.ones(3), "labels": np.array([0])}, "logits must have shape [N, K], got [3]"),
+        ({"logits": np.ones(3), "labels": np.array([0])}, "labels must hold one class index for each of 3 samples, got shape [1]"),
         (probabilities(labels=np.array([[1, 0], [0, 1]])), "labels must hold one class index for each of 2 samples, got one-hot rows"),
         (probabilities(labels=np.array([0.0, 0.5])), "labels must"),
         (probabilities(labels=np.array([0, 2])), "labels must lie in 0..1, got 2"),
@@ -313,7 +313,6 @@ def test_a_truncated_file_is_refused(scores, capsys):
 @pytest.mark.parametrize(
     "arrays",
     [
-        {"logits": np.array([[3.0], [1.0]]), "labels": np.array([0, 0])},
         {"logits": np.array([[3.0, 1.0]]), "labels": np.array([1])},
         {"logits": np.array([[3.0, 1.0], [0.0, 1.0]]), "labels": np.array([0, 1])},
         {"logits": np.array([[3.0, 1.0], [0.0, 1.0]]), "labels": np.array([1, 0])},
@@ -321,7 +320,7 @@ def test_a_truncated_file_is_refused(scores, capsys):
         {"logits": np.zeros((6, 3)), "labels": np.array([0, 1, 2, 0, 1, 2])},
         {"logits": np.array([[9.0, 1.0], [0.0, 1.0]], dtype=np.float16), "labels": np.array([0, 0], dtype=np.uint8)},
     ],
-    ids=["one class", "one sample", "all right", "all wrong", "exactly 0 and 1", "ties", "float16"],
+    ids=["one sample", "all right", "all wrong", "exactly 0 and 1", "ties", "float16"],
 )
 def test_odd_scores_get_right_numbers(arrays, tmp_path, capsys):
     np.savez(tmp_path / "odd.npz", **arrays)

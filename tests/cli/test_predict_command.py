@@ -8,6 +8,7 @@ import pytest
 import rankmixup as rm
 from rankmixup.cli.main import main
 from tests.deploy.conftest import make_images, new_images, stored  # noqa: F401 - fixtures
+from tests.test_schemas import validate
 
 
 def test_predictions_are_written_for_each_image(stored, new_images, tmp_path, capsys):  # noqa: F811
@@ -34,6 +35,7 @@ def test_unreadable_images_are_named_and_left_out(stored, new_images, tmp_path, 
     found = json.loads(output.read_text())
     assert len(found["predictions"]) == 12
     assert list(found["unreadable"]) == ["bad.png"]
+    validate("predict", found)
     assert "error: image bad.png cannot be read" in capsys.readouterr().err
 
 
@@ -52,6 +54,7 @@ def test_wrong_requests_write_nothing(stored, new_images, tmp_path, capsys):  # 
     assert not output.exists()
 
 
+@pytest.mark.slow
 def test_export_and_evaluate_on_new_data(stored, tmp_path, capsys):  # noqa: F811
     folder, data = tmp_path / "model", make_images(tmp_path / "data", 5, seed=3)
     assert main(["export", str(stored.path), "-o", str(folder), "--to", "safetensors", "pt2", "--json"]) == 0

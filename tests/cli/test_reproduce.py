@@ -17,7 +17,7 @@ def answer(capsys, *argv):
 
 def test_experiments_are_listed(capsys):
     listed = answer(capsys, "list", "experiments")["experiments"]
-    assert [entry["name"] for entry in listed] == [*EXPERIMENTS, "tournament", "ablation", "sweeps"]
+    assert [entry["name"] for entry in listed] == [*EXPERIMENTS, "tournament", "ablation", "sweeps", "shift"]
 
 
 def test_a_dry_run_tells_runs_and_cost(capsys, tmp_path):

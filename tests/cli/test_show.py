@@ -227,4 +227,6 @@ def test_showing_trains_nothing_and_names_the_run_that_would_be(tmp_path, monkey
 def test_the_document_shows_the_recipes():
     from tests.test_docs import ROOT
 
-    assert recipe_tables() in (ROOT / "docs" / "paper.md").read_text(), "put the output of recipe_tables() into docs/paper.md"
+    assert recipe_tables() in (ROOT / "docs" / "reference" / "paper.md").read_text(), (
+        "put the output of recipe_tables() into docs/reference/paper.md"
+    )

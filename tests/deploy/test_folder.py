@@ -97,10 +97,9 @@ def test_a_description_that_does_not_fit_is_refused(folder, values, message):
     refused(folder, message)
 
 
-def test_a_small_mlp_cannot_ask_for_much_memory(tmp_path, stored):
+def test_a_small_mlp_cannot_ask_for_much_memory(tmp_path, stored_mlp):
     """Its first layer would take 50 GB; only the shapes are compared."""
-    run = rm.Run("ce", data=stored.run.data, model="mlp", optimisation=rm.Optimisation(epochs=1, batch_size=16, milestones=()))
-    folder = rm.load(rm.train(run, runs=tmp_path / "runs")).export(tmp_path / "model").folder
+    folder = rm.load(stored_mlp).export(tmp_path / "model").folder
     changed(folder, network__image_size=8000, preprocessing__image_size=8000)
     refused(folder, "weights must be those of the network that config.json names")
 

@@ -21,10 +21,11 @@ class Stub:
         return f"https://hub.example/{repo_id}/commit/1"
 
 
-def test_the_checked_folder_is_uploaded(stored, monkeypatch):
+@pytest.mark.slow
+def test_the_checked_folder_is_uploaded(stored_mlp, monkeypatch):
     monkeypatch.setattr(huggingface_hub, "HfApi", Stub)
     monkeypatch.setattr(Stub, "calls", [])
-    model = rm.load(stored)
+    model = rm.load(stored_mlp)
     assert model.push_to_hub("me/colours", ["pt2"], private=True, token="secret") == "https://hub.example/me/colours/commit/1"
     files = ["README.md", "SHA256SUMS", "config.json", "model.pt2", "model.safetensors", "reliability.png"]
     assert Stub.calls == [
@@ -44,8 +45,8 @@ def test_the_stub_has_the_signature_of_the_real_interface():
         assert set(inspect.signature(getattr(Stub, name)).parameters) <= set(real), name
 
 
-def test_the_hub_can_parse_the_card(stored, tmp_path):
-    card = huggingface_hub.ModelCard.load(rm.load(stored).export(tmp_path / "model", licence="apache-2.0").folder / "README.md")
+def test_the_hub_can_parse_the_card(stored_mlp, tmp_path):
+    card = huggingface_hub.ModelCard.load(rm.load(stored_mlp).export(tmp_path / "model", licence="apache-2.0").folder / "README.md")
     assert card.data.license == "apache-2.0"
     assert card.data.library_name == "rankmixup"
     assert {each.metric_type for each in card.data.eval_results} >= {"accuracy", "nll", "ece"}

@@ -127,7 +127,9 @@ def test_load_says_what_is_wrong(stored, tmp_path):
         rm.load(stored, model=torch.nn.Linear(2, 3))
 
 
-def test_a_network_of_a_table_takes_rows_and_no_images(tmp_path):
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["pt2", "onnx"])
+def test_a_network_of_a_table_takes_rows_and_no_images(to, tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(120, 4)) * [1, 10, 100, 1000] + 5
     np.savez(tmp_path / "table.npz", x=x, y=np.where(x[:, 0] + x[:, 1] / 10 > 6, "high", "low"))
@@ -140,7 +142,7 @@ def test_a_network_of_a_table_takes_rows_and_no_images(tmp_path):
     row = model.predict_proba(x[0])
     assert torch.allclose(row, model.predict_proba(list(x[:3]))[:1], atol=1e-6)
     assert model.evaluate(f"npz:{tmp_path / 'table.npz'}", replicates=10).n == 120
-    exported = model.export(tmp_path / "model", ["onnx", "pt2"])
+    exported = model.export(tmp_path / "model", [to])
     assert torch.equal(rm.load(exported.folder).predict_proba(x[0]), row)
     assert "tabular-classification" in (exported.folder / "README.md").read_text()
     with pytest.raises(InvalidInput, match=r"x must be an array of floats of shape \[4\] for each sample"):

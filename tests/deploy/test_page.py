@@ -1,4 +1,4 @@
-"""docs/deploy.md, as a newcomer would follow it."""
+"""docs/guides/deploy.md, as a newcomer would follow it."""
 
 import os
 import re
@@ -14,7 +14,7 @@ import rankmixup as rm
 from tests.deploy.conftest import make_images
 
 ROOT = Path(__file__).parent.parent.parent
-PAGE = (ROOT / "docs" / "deploy.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "deploy.md").read_text()
 
 
 def follow(folder: Path) -> None:

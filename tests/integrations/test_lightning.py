@@ -88,10 +88,10 @@ def test_validation_tells_nll_and_accuracy(tmp_path):
 
 
 def test_the_example_of_the_documents_trains():
-    text = (Path(__file__).parents[2] / "docs" / "scaling.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "guides" / "scaling.md").read_text()
     (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     names: dict[str, object] = {}
-    exec(compile(example, "scaling.md", "exec"), names)
+    exec(compile(example, "guides/scaling.md", "exec"), names)
     assert names["module"].objective.steps == 4
 
 

@@ -289,11 +289,12 @@ def test_without_the_package_one_sentence_says_so(monkeypatch):
         import rankmixup.integrations.transformers  # noqa: F401
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_documents_train(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    for example in blocks("transformers.md", "python"):
-        exec(compile(example, "transformers.md", "exec"), names)
+    for example in blocks("guides/transformers.md", "python"):
+        exec(compile(example, "guides/transformers.md", "exec"), names)
     assert names["trainer"].state.global_step > 0
     assert names["trainer"].state.log_history[-1]["eval_accuracy"] > 0.9
     assert names["step"].steps > 0

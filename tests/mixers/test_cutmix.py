@@ -1,8 +1,10 @@
 """CutMix: the paste, the box, and lambda as the area that stays."""
 
+import math
+
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torchvision.transforms import v2
 
@@ -77,6 +79,9 @@ def test_box_has_sides_of_root_one_minus_lam_about_the_centre(lam, centre, size,
     st.tuples(*[st.integers(1, 64)] * 2),
 )
 def test_box_agrees_with_cutmix_and_lies_inside_the_image(lam, centre, size):
+    # Square roots may differ in their last bit, which decides where a side is a whole number but for rounding.
+    sides = [extent * math.sqrt(1 - lam) for extent in size]
+    assume(lam in (0, 1) or all(abs(side - round(side)) > 1e-9 * side for side in sides))
     double = torch.float64
     top, bottom, left, right = cutmix_boxes(torch.tensor(lam, dtype=double), torch.tensor(centre, dtype=double), size).tolist()
     assert (top, bottom, left, right) == oracle.cutmix_box(lam, centre, size)

@@ -123,6 +123,7 @@ def test_a_compiled_network_of_timm_takes_the_steps_of_the_plain_one(name, backe
         torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_manifold_mixup_of_a_compiled_network_of_timm_mixes_in_every_step(rng):
     pytest.importorskip("timm")

@@ -2,34 +2,51 @@
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
+import rankmixup as rm
+from rankmixup.evaluation.comparison import paired_tests
+from rankmixup.evaluation.groups import Grouping
 from rankmixup.reports.export import to_csv, to_latex, to_markdown, write_text
+from rankmixup.reports.groups import class_tables
 from rankmixup.reports.html import render_report
-from rankmixup.reports.html_tables import class_table
 from tests.reports.chromium import Browser, find_chromium
-from tests.reports.entries import HOSTILE, make_entry
+from tests.reports.entries import HOSTILE, make_entry, make_scores
 
 _chromium = find_chromium()
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(_chromium is None, reason="no Chromium on PATH")]
 
-SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
+SIZES = {"desktop": (1280, 900), "phone": (420, 844)}
 _CLASSES = "#table-classes-0"
+_LONG = "second_of_a_name_so_long_that_it_needs_two_lines_on_a_phone.npz"
+
+
+def with_groups(entry):
+    """The model with groups of long and short names, one of them too small for a verdict."""
+    names = ["north", "south-clinic_of_a_name_so_long_that_no_phone_has_room_for_it_in_one_line", "e"]
+    site = ([names[0]] * 2 + [names[1]]) * 133 + [names[2]]
+    test, calibrated = entry.evaluation.test, entry.evaluation.calibrated
+    options = {"groups": {"site": site}, "replicates": 20}
+    found = [rm.evaluate(each.scores, each.labels, **options).groups["site"].before for each in (test, calibrated)]
+    return replace(entry, evaluation=replace(entry.evaluation, groups={"site": Grouping(*found)}))
 
 
 @pytest.fixture(scope="module")
 def entries():
     return [
-        make_entry("first <b>model</b>", class_names=HOSTILE),
-        make_entry("second", seed=1),
+        with_groups(make_entry("first <b>model</b>", class_names=HOSTILE)),
+        make_entry(_LONG, seed=1),
         make_entry("third", calibrate=False, seed=2),
     ]
 
 
 @pytest.fixture(scope="module")
 def address(entries, tmp_path_factory):
-    return write_text(tmp_path_factory.mktemp("report") / "report.html", render_report(entries)).as_uri()
+    same = {entry.name: replace(entry.evaluation, test=make_scores(sharpness=1 + number)) for number, entry in enumerate(entries)}
+    tests = paired_tests(same, replicates=20)
+    return write_text(tmp_path_factory.mktemp("report") / "report.html", render_report(entries, tests=tests)).as_uri()
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +80,9 @@ def direction(page, table, number):
 
 
 def test_sections_tables_and_figures_are_visible(page):
-    for section in ("summary", "metrics", "figures", "ood", "models", "protocol", "reading"):
+    for section in ("summary", "metrics", "differences", "figures", "ood", "models", "protocol", "reading"):
         assert page.run(f"document.getElementById('{section}').offsetHeight") > 50
-    assert page.run("document.querySelectorAll('.table').length") == 4 + 2 * 3
+    assert page.run("document.querySelectorAll('.table').length") == 5 + 3 * 2 + 2 + 3  # of the page, each model, calibrated models, groups
     assert page.run("[...document.querySelectorAll('.table')].every((table) => table.querySelectorAll('.tools button').length === 3)")
     assert page.run("[...document.querySelectorAll('figure svg')].every((svg) => svg.getBoundingClientRect().height > 100)")
     assert page.run("document.querySelectorAll('figure svg').length") == 3 + 6 + 6 + 4
@@ -112,14 +129,14 @@ def test_the_keyboard_alone_is_enough(page):
     assert direction(page, "#table-summary", 1) == "ascending"
     page.press(" ", 32, " ")
     assert direction(page, "#table-summary", 1) == "descending"
-    assert column(page, "#table-summary", 1) == ["third", "second", "first <b>model</b>"]
+    assert column(page, "#table-summary", 1) == ["third", _LONG, "first <b>model</b>"]
 
 
 @pytest.mark.parametrize(("position", "write"), [(1, to_latex), (2, to_csv), (3, to_markdown)])
 def test_copies_are_what_the_library_writes(page, entries, position, write):
     page.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
     page.click(f"{_CLASSES} .tools button:nth-of-type({position})")
-    assert page.run("navigator.clipboard.readText()") == write(class_table(entries[0]))
+    assert page.run("navigator.clipboard.readText()") == write(class_tables(entries[0].name, entries[0].evaluation)[0])
     assert page.run("document.getElementById('status').textContent").startswith("Copied as ")
 
 
@@ -173,6 +190,26 @@ def test_fits_the_window_in_light_and_dark(page, size, scheme):
     # Words on the page and in figures are light on dark and dark on light.
     ink = page.run("getComputedStyle(document.querySelector('svg text')).fill")
     assert ink == page.run("getComputedStyle(document.body).color")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_no_cell_is_clipped_and_no_word_is_broken(page, size):
+    """Wide tables scroll by themselves on a phone; on a desktop none has to."""
+    page.emulate(*SIZES[size])
+    cells = "[...document.querySelectorAll('th, td, caption span')]"
+    assert page.run(f"{cells}.filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.textContent)") == []
+    lines = "(range, node) => { range.selectNodeContents(node); return new Set([...range.getClientRects()].map((r) => r.top)).size }"
+    broken = (
+        "(() => { const range = document.createRange(); const lines = " + lines + "; const found = [];"
+        "for (const part of document.querySelectorAll('table, h3, strong')) {"
+        "const walker = document.createTreeWalker(part, NodeFilter.SHOW_TEXT);"
+        "while (walker.nextNode()) { const text = walker.currentNode; if (/^\\S+$/.test(text.data.trim()) && !text.data.includes('-')"
+        " && lines(range, text) > 1) found.push(text.data) } } return found })()"
+    )
+    assert page.run(broken) == []
+    if size == "desktop":
+        wide = "[...document.querySelectorAll('.scroll')].filter((each) => each.scrollWidth > each.clientWidth)"
+        assert page.run(f"{wide}.map((each) => each.parentElement.id)") == []
 
 
 def test_prints_everything_on_white(page):

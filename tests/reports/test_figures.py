@@ -58,6 +58,9 @@ def test_histograms_are_shares_of_right_and_of_wrong():
     np.testing.assert_allclose(wrong[8], 1)
     assert right.sum() == pytest.approx(1)
     assert wrong.sum() == pytest.approx(1)
+    figure.draw_without_rendering()
+    _, tallest = axes.transData.transform((0, 1))
+    assert axes.get_legend().get_window_extent().y0 > tallest  # the legend covers no bar
 
 
 def test_risk_is_the_error_among_the_most_confident():
@@ -125,7 +128,7 @@ def all_figures(scores: Scores, name: str = "a"):
         pytest.param(probs_of([0.9, 0.8], [0, 0]), id="all wrong"),
         pytest.param(probs_of([1.0, 1.0], [1, 0]), id="confidence 1"),
         pytest.param(probs_of([0.6] * 20, [1, 0] * 10), id="ties"),
-        pytest.param(Scores(torch.zeros(3, 1), torch.zeros(3, dtype=torch.long)), id="one class"),
+        pytest.param(Scores(torch.zeros(3, 1), torch.zeros(3, dtype=torch.long)), id="one logit"),
         pytest.param(Scores(torch.randn(6, 3).half(), torch.tensor([0, 1, 2] * 2)), id="half precision"),
     ],
 )
@@ -202,7 +205,7 @@ def test_inline_svg_keeps_colours_hatching_and_dashes():
 
 
 def test_saved_as_png_and_svg(tmp_path):
-    paths = figures.save_figure(figures.reliability_figure({"日本語 $x": reliability([FOUR])}), tmp_path / "figure")
+    paths = figures.save_figure(figures.reliability_figure({"日本語 $x": reliability([FOUR])}), str(tmp_path / "figure"))
     assert [path.name for path in paths] == ["figure.png", "figure.svg"]
     assert paths[0].read_bytes().startswith(b"\x89PNG")
     assert ElementTree.parse(paths[1]).getroot().tag.endswith("svg")

@@ -105,11 +105,11 @@ def test_every_claim_has_its_row(card):
 
 
 def test_the_summary_goes_between_its_markers(card):
-    text = insert_summary(f"before\n{BEGIN}\nstale\n{END}\nafter\n", summary(card, "docs/results.md"))
+    text = insert_summary(f"before\n{BEGIN}\nstale\n{END}\nafter\n", summary(card, "docs/results/reproduction.md"))
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert "stale" not in text
-    assert insert_summary(text, summary(card, "docs/results.md")) == text
+    assert insert_summary(text, summary(card, "docs/results/reproduction.md")) == text
     assert len(text.splitlines()) < 40  # one screen
     with pytest.raises(InvalidInput, match="markers"):
         insert_summary("no markers", "text")

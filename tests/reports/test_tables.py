@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from rankmixup.evaluation import METRICS, Calibration, Compared, Comparison, Detection, Difference, Estimate, Evaluation, NoiseFloor
+from rankmixup.reports.comparison import comparison_view
 from rankmixup.reports.demo import demo_table
-from rankmixup.reports.tables import comparison_table, evaluation_table, shown, shown_p_value, to_text
+from rankmixup.reports.tables import evaluation_table, shown, shown_p_value, to_text
 
 WIDEST = Estimate(1.0, 1.0, 1.0, NoiseFloor(1.0, 1.0, 1.0, 0.0001), 0.0001, "not distinguishable from calibrated")
 
@@ -57,7 +58,7 @@ def test_comparison_table_fits_80_columns(metric):
         "runs/0123456789ab": {key: Compared(WIDEST) for key in keys},
         "runs/ba9876543210": {key: Compared(WIDEST, difference) for key in keys},
     }
-    text = fits(to_text(comparison_table(Comparison(metric, "runs/0123456789ab", 10000, 10, models)), width=80))
+    text = fits(to_text(comparison_view(Comparison(metric, "runs/0123456789ab", 10000, 10, models)), width=80))
     flat = "".join(text.split())
     assert ("-1.0000to-1.0000" if metric == "nll" else "-100.00to-100.00") in flat
     assert "<0.001" in text

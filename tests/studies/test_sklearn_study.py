@@ -40,5 +40,5 @@ def test_what_is_stored_is_what_the_study_fits():
 
 
 def test_the_document_has_the_table_of_the_stored_records():
-    text = (Path(__file__).parents[2] / "docs" / "sklearn.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "guides" / "sklearn.md").read_text()
     assert text == insert_summary(text, table(read_study()), "sklearn"), "python -m studies.results writes it"

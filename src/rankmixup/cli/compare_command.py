@@ -1,52 +1,115 @@
 """rankmixup compare."""
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
 import tyro
 
-from rankmixup.cli.options import Json, Metrics, OptionalPath, Sources
-from rankmixup.cli.output import answer
+from rankmixup.cli.options import Calibration, Json, Source
+from rankmixup.cli.output import answer, print_warnings
+from rankmixup.cli.outputs import Conditions, Outputs
 from rankmixup.errors import one_line, require
+
+NamedSources = Annotated[tuple[str, ...], tyro.conf.arg(metavar="[NAME=]RUN|FILE ...", help_behavior_hint="(required)")]
+OWN = "own"
 
 
 @dataclass(kw_only=True)
-class Compare(Metrics):
+class Compare(Outputs, Calibration):
     """Test whether models differ significantly on one test set.
 
     Takes run directories and files of scores, as `rankmixup evaluate` does, of the same samples in the same order. Differences are tested
-    with a paired bootstrap, differences of accuracy with McNemar's test; p-values are corrected with Holm's method over the whole table.
+    with a paired bootstrap, differences of accuracy with McNemar's test; p-values are corrected with Holm's method over all differences.
+    The exit status is 1 if a condition of --fail-if holds.
     """
 
-    sources: tyro.conf.Positional[Sources]
-    """Run directories or files of scores."""
-    baseline: OptionalPath = None
+    sources: tyro.conf.Positional[NamedSources]
+    """Run directories or files of scores; NAME= gives a model a name for the tables and for --fail-if."""
+    baseline: Annotated[str | None, tyro.conf.arg(metavar="NAME|RUN|FILE", help_behavior_hint="(optional)")] = None
     """The model that all others are compared with; by default the first."""
-    metric: str = "ece"
+    metric: tyro.conf.UseAppendAction[
+        Annotated[tuple[str, ...], tyro.conf.arg(metavar="METRIC", help_behavior_hint="(default: ece; repeatable)")]
+    ] = ()
     """Metric to compare besides accuracy: a name from `rankmixup list metrics`."""
+    calibrate_on: Annotated[tuple[str, ...], tyro.conf.arg(metavar="PATH ...|own", help_behavior_hint="(optional)")] = ()
+    """Compare the models after calibration: files of held-out scores, one for each model in the same order, or the word `own` for the
+    validation scores of each run. Without it, runs too are compared as they are."""
+    fail_if: Conditions = ()
+    """A condition such as `b.ece - a.ece > 1%:low` or `b.ece > 3%`: models by name (of a path its end, with or without suffix; in quotes if
+    it holds spaces), metrics that are compared, < or >, a fraction or a percentage, and optionally :low or :high to compare that end of the
+    interval; a difference has its paired interval."""
     json: Json = False
 
+    def models(self) -> tuple[dict[str, Path], str | None]:
+        """The models by name, and the name of the baseline; one that is not among the sources comes first."""
+        from rankmixup.evaluation.names import find_model
 
-def run(options: Compare) -> None:
+        arguments, baseline = list(self.sources), None
+        if self.baseline is not None:
+            name, path = _named(self.baseline)
+            baseline = next((each for each, other in map(_named, arguments) if other == path), None)
+            if baseline is None and (path.exists() or name != one_line(str(path))):
+                arguments, baseline = [self.baseline, *arguments], name
+        models: dict[str, Path] = {}
+        for name, path in map(_named, arguments):
+            require(path not in models.values(), f"compare must be given each run or file once, got {path} twice")
+            require(name not in models, f"compare must give each model its own name (NAME=...), got {name!r} twice")
+            models[name] = path
+        require(len(models) >= 2, f"compare must be given at least two runs or files, got {len(models)}")
+        return models, find_model(self.baseline, models) if self.baseline is not None and baseline is None else baseline
+
+    def held_out(self, count: int) -> list[str | None]:
+        """For each of `count` models what it is calibrated on."""
+        chosen = self.calibrate_with != "temperature" or self.objective is not None
+        require(bool(self.calibrate_on) or not chosen, "--calibrate-with and --objective must go with --calibrate-on, got none")
+        given = self.calibrate_on * count if self.calibrate_on == (OWN,) else self.calibrate_on or (None,) * count
+        require(len(given) == count, f"--calibrate-on must give one file for each of {count} models, or the word own, got {len(given)}")
+        return list(given)
+
+    def open_model(self, path: Path, held_out: str | None) -> Source:
+        """A model and its held-out scores, if it is calibrated."""
+        source = self.open(path, Path(held_out) if held_out not in (None, OWN) else None)
+        own = source.stored is not None or held_out != OWN
+        require(own, f"--calibrate-on own must go with runs, which have validation scores, {path} is a file")
+        return source
+
+
+def _named(argument: str) -> tuple[str, Path]:
+    """Name and path of `PATH` or `NAME=PATH`; a path that exists is never taken apart."""
+    name, separator, rest = argument.partition("=")
+    if not separator or Path(argument).exists():
+        return one_line(str(Path(argument))), Path(argument)
+    require(bool(name.strip()) and bool(rest), f"compare must be given RUN or FILE, optionally with NAME= before it, got {argument!r}")
+    return one_line(name.strip()), Path(rest)
+
+
+def run(options: Compare) -> int:
     """Run the command."""
-    options.check(*options.sources, options.baseline)
-    paths = list(options.sources)
-    if options.baseline is not None and options.baseline not in paths:
-        paths.insert(0, options.baseline)
-    require(len(paths) >= 2, f"compare must be given at least two runs or files, got {len(paths)}")
-    twice = next((path for path in paths if paths.count(path) > 1), None)
-    require(twice is None, f"compare must be given each run or file once, got {twice} twice")
+    named, baseline = options.models()
+    options.check(*named.values(), *options.calibrate_on)
+    options.check_outputs(*named.values(), *options.calibrate_on)
+    held_out = options.held_out(len(named))
 
-    from rankmixup.evaluation.comparison import compare_scores
-    from rankmixup.evaluation.registry import METRICS
-    from rankmixup.reports.tables import comparison_table
+    from rankmixup.evaluation.comparison import compare_scores, compared_keys
+    from rankmixup.evaluation.conditions import ComparisonCondition
+    from rankmixup.reports.comparison import comparison_view
 
-    METRICS[options.metric]  # refused here, before any file is read, if it is unknown
-    comparison = compare_scores(
-        {one_line(str(path)): options.open(path).test for path in paths},
-        baseline=one_line(str(options.baseline or paths[0])),
-        metric=options.metric,
-        num_bins=options.num_bins,
-        replicates=options.replicates,
-        seed=options.seed,
-    )
-    answer(options.json, comparison.to_dict, lambda: comparison_table(comparison))
+    metric = options.metric or ("ece",)
+    keys = compared_keys(metric)
+    for text in options.fail_if:
+        ComparisonCondition.parse(text, named, keys)  # refused here, before any file is read
+    models = {name: options.open_model(path, each) for (name, path), each in zip(named.items(), held_out, strict=True)}
+    chosen = ("calibrate_with", "objective", "fail_if", "num_bins", "replicates", "seed")
+    with print_warnings():
+        comparison = compare_scores(
+            {name: source.test for name, source in models.items()},
+            {name: source.held_out for name, source in models.items() if source.held_out is not None} if options.calibrate_on else None,
+            fitted_on={name: source.fitted_on for name, source in models.items()},
+            baseline=baseline,
+            metric=metric,
+            **{name: getattr(options, name) for name in chosen},
+        )
+    options.write(comparison)
+    answer(options.json, comparison.to_dict, lambda: comparison_view(comparison))
+    return 1 if comparison.failed else 0

@@ -37,9 +37,10 @@ def run(options: Demo) -> None:
     from rich.console import Group
 
     from rankmixup.cli.work import raise_failures
+    from rankmixup.evaluation.comparison import paired_tests
     from rankmixup.experiments import DEMO_METHODS, Task, Workplace, demo_runs, run_tasks
     from rankmixup.reports.demo import READING, demo_evaluations, demo_figures, demo_table
-    from rankmixup.reports.files import write_page
+    from rankmixup.reports.files import page_entries, write_page
     from rankmixup.reports.live import follow
     from rankmixup.runs import StoredRun
 
@@ -54,7 +55,8 @@ def run(options: Demo) -> None:
     with print_warnings():
         evaluations = demo_evaluations(results)
     page = options.output / "report.html"
-    write_page(page, [runs[0] for runs in evaluations.values()], [runs[0] for runs in results.values()])
+    entries = page_entries([runs[0] for runs in evaluations.values()], [runs[0] for runs in results.values()])
+    write_page(page, entries, paired_tests({entry.name: entry.evaluation for entry in entries}))
 
     def data() -> dict[str, Any]:
         methods = {name: [stored.result().content for stored in runs] for name, runs in results.items()}

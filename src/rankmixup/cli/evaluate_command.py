@@ -3,22 +3,25 @@
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
-from rankmixup.cli.options import Calibration, Json, OODOptions, OptionalPath, Source, data_source
-from rankmixup.cli.output import answer, print_warnings, require_writable
+from rankmixup.cli.group_options import GroupOptions
+from rankmixup.cli.options import Evaluating, Json, OODOptions, OptionalPath, Source, data_source
+from rankmixup.cli.output import answer, print_warnings
+from rankmixup.cli.outputs import Conditions, Outputs
 from rankmixup.errors import InvalidInput, one_line, require
 
 
 @dataclass(kw_only=True)
-class Evaluate(Calibration, OODOptions):
+class Evaluate(Outputs, Evaluating, OODOptions, GroupOptions):
     """Compute metrics of a run's test set or of a file of scores, with confidence intervals, noise floors and verdicts.
 
     A file is npz, pt or safetensors with an array `logits` or `probs` [N, K] and an array `labels` [N], or a csv file with a column named
-    label or target and columns logit_CLASS or prob_CLASS, or with one column for each class and no others (docs/score-files.md has all
-    rules). The exit status is 1 if a condition of --fail-if holds.
+    label or target and columns logit_CLASS or prob_CLASS, or with one column for each class and no others
+    (docs/reference/score-files.md has all rules). For two classes the scores of class 1 are enough: an array [N], or one column.
+    The exit status is 1 if a condition of --fail-if holds.
     """
 
     source: tyro.conf.Positional[Path]
@@ -28,18 +31,10 @@ class Evaluate(Calibration, OODOptions):
     name of a data set, whose test samples are taken. Classes are matched by name."""
     calibrate_on: OptionalPath = None
     """A file of held-out scores to calibrate on; by default a run's own validation scores."""
-    fail_if: tyro.conf.UseAppendAction[
-        Annotated[tuple[str, ...], tyro.conf.arg(metavar="CONDITION", help_behavior_hint="(optional, repeatable)")]
-    ] = ()
+    fail_if: Conditions = ()
     """A condition such as `ece>3%`, `accuracy<0.9:high` or `calibrated.ece>0.02`: a name from `rankmixup list metrics` (with `calibrated.`
-    before it for the value after calibration, or `ood.NAME.` for a set of --ood), < or >, a fraction or a percentage, and optionally :low
-    or :high to compare that end of the interval."""
-    html: OptionalPath = None
-    """Write a report as one HTML file."""
-    latex: OptionalPath = None
-    """Write the table as LaTeX."""
-    csv: OptionalPath = None
-    """Write the table as csv."""
+    before it for the value after calibration, `ood.NAME.` for a set of --ood, or `groups.NAME.` for any group of a --group), < or >, a
+    fraction or a percentage, and optionally :low or :high to compare that end of the interval."""
     json: Json = False
 
     @property
@@ -77,7 +72,8 @@ class Evaluate(Calibration, OODOptions):
 def run(options: Evaluate) -> int:
     """Run the command."""
     options.check(options.source, options.calibrate_on, *options.ood)
-    require_writable(options.html, options.latex, options.csv)
+    require(bool(options.group) or options.group_csv is None, "--group-csv must go with --group, got none")
+    options.check_outputs(options.source, options.calibrate_on, *options.ood_files, *options.group_files)
 
     from rankmixup.evaluation.conditions import Condition, with_failures
     from rankmixup.reports.tables import evaluation_table
@@ -86,12 +82,10 @@ def run(options: Evaluate) -> int:
     source = options.open_all()
     options.check_held_out(source.held_out is not None)
     ood, shared = options.read_ood(source.stored)
+    groups = options.read_groups(options.source if options.source.is_file() else None)
     with print_warnings():
-        evaluation = options.evaluate(source, ood=ood, shared_classes=shared, score=options.score)
+        evaluation = options.evaluate(source, ood=ood, shared_classes=shared, score=options.score, groups=groups)
     evaluation = with_failures(evaluation, conditions)
-    kinds: tuple[Literal["html", "latex", "csv"], ...] = ("html", "latex", "csv")
-    for kind in kinds:
-        if (path := getattr(options, kind)) is not None:
-            evaluation.save(path, kind)
+    options.write(evaluation)
     answer(options.json, evaluation.to_dict, lambda: evaluation_table(evaluation))
     return 1 if evaluation.failed else 0

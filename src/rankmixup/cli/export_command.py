@@ -53,7 +53,7 @@ def run(options: Export) -> None:
         table = plain_table("format", f"largest difference on {exported.compared_on}")
         for name, difference in exported.differences.items():
             table.add_row(name, f"{difference:.1e}")
-        table.caption = f"Folder: {one_line(str(options.output))}"
+        table.caption, table.caption_justify = f"Folder: {one_line(str(options.output))}", "left"
         return table
 
     answer(options.json, lambda: plain({**vars(exported), "folder": str(exported.folder)}), view)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ _REGISTRIES = {
     "mixers": ("mixers", "Mixer.registry"),
     "models": ("models", "MODELS"),
     "data": ("data", "DataSource.registry"),
+    "corruptions": ("data", "CORRUPTIONS"),
     "metrics": ("evaluation", "METRICS"),
     "calibrators": ("posthoc", "CALIBRATORS"),
     "experiments": ("paper", "EXPERIMENTS"),
@@ -27,7 +28,7 @@ _REGISTRIES = {
 class List:
     """List the names that other commands accept, with a short description of each."""
 
-    kind: tyro.conf.Positional[Literal["methods", "mixers", "models", "data", "metrics", "calibrators", "experiments"]]
+    kind: tyro.conf.Positional[Literal["methods", "mixers", "models", "data", "corruptions", "metrics", "calibrators", "experiments"]]
     """What to list."""
     json: Json = False
 

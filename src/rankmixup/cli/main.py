@@ -24,10 +24,12 @@ COMMANDS = {
     "export": "write a run's calibrated network as a folder for other programs: safetensors, ONNX, torch.export",
     "compare": "test whether runs or files of scores differ significantly on one test set",
     "ood": "measure how well out-of-distribution samples are detected",
+    "shift": "measure calibration on corrupted test images: CIFAR-10-C and its kind, from files or generated",
     "report": "write one HTML page about runs or files of scores",
     "reproduce": "reproduce the paper's tables and figures and compare them with the published numbers",
     "sweep": "train every combination of some settings and rank them on validation data: rankmixup sweep METHOD [options]",
-    "list": "list methods, mixers, models, data, metrics, calibrators or experiments",
+    "list": "list methods, mixers, models, data, corruptions, metrics, calibrators or experiments",
+    "doctor": "show versions, devices, data and runs of this installation, for a bug report",
 }
 """Each command with its summary; a command is a module NAME_command of this package with a function `run`.
 
@@ -87,7 +89,8 @@ def _with_settings(arguments: list[str]) -> list[str]:
     if plugins:
         os.environ["RANKMIXUP_PLUGINS"] = os.pathsep.join(plugins)
         # Help stays fast: a plug-in imports torch. There it is loaded only by what looks for an unknown name.
-        if not {"-h", "--help"} & set(rest):
+        # And doctor reports a plug-in that cannot be loaded.
+        if not {"-h", "--help"} & set(rest) and rest[:1] != ["doctor"]:
             from rankmixup.plugins import load_plugins
 
             load_plugins()

@@ -64,7 +64,13 @@ class Sampling:
         from rankmixup.evaluation import Scores
 
         label_column, columns = (self.label_column, self.columns) if _is_csv(path) else (None, ())
-        return Scores.read(path, self.from_, labelled=labelled, label_column=label_column, columns=columns)
+        more = {"other_columns": self.other_columns} if _is_csv(path) else {}
+        return Scores.read(path, self.from_, labelled=labelled, label_column=label_column, columns=columns, **more)
+
+    @property
+    def other_columns(self) -> tuple[str, ...]:
+        """Columns of csv files that are neither scores nor labels."""
+        return ()
 
     def open(self, path: Path, calibrate_on: Path | None = None) -> Source:
         """A run directory with its validation and test scores, or a file of scores; `calibrate_on` replaces a run's validation scores."""
@@ -106,8 +112,9 @@ class Calibration(Metrics):
 
     calibrate_with: str = "temperature"
     """Calibration method: a name from `rankmixup list calibrators`."""
-    objective: Annotated[str | None, tyro.conf.arg(metavar="{nll,ece-grid}", help_behavior_hint="(optional)")] = None
-    """What the calibrator minimises: for a temperature the NLL (default), or, by the paper's grid search, the ECE."""
+    objective: Annotated[str | None, tyro.conf.arg(metavar="{nll,ece-grid,...}", help_behavior_hint="(optional)")] = None
+    """What the calibrator minimises: for a temperature the NLL (default), or, by the paper's grid search, the ECE; for Platt scaling nll
+    (default) or smoothed-nll."""
 
     def check(self, *files: Path | str | None) -> None:
         """As for `Metrics`."""
@@ -121,11 +128,19 @@ class Calibration(Metrics):
         chosen = self.calibrate_with != "temperature" or self.objective is not None
         require(given or not chosen, "--calibrate-with and --objective must go with --calibrate-on or a run, got neither")
 
+
+@dataclass(kw_only=True)
+class Evaluating(Calibration):
+    """Options of commands that evaluate models one by one."""
+
+    positive: Annotated[str | None, tyro.conf.arg(metavar="NAME|INDEX", help_behavior_hint="(default: class 1 of two)")] = None
+    """Class whose own frequency, mean probability, ECE, AUROC and reliability diagram are shown."""
+
     def evaluate(self, source: Source, **ood: Any) -> "Evaluation":
         """All metrics, before and after calibration; `ood` is passed on to `evaluate_scores`."""
         from rankmixup.evaluation import evaluate_scores
 
-        settings = {name: getattr(self, name) for name in ("calibrate_with", "objective", "num_bins", "replicates", "seed")}
+        settings = {name: getattr(self, name) for name in ("calibrate_with", "objective", "positive", "num_bins", "replicates", "seed")}
         protocol = source.stored.run.data.protocol if source.stored is not None else "paper"
         names: dict[str, Any] = {"source": source.name, "fitted_on": source.fitted_on, "protocol": protocol}
         return evaluate_scores(source.test, source.held_out, **names, **settings, **ood)
@@ -154,6 +169,11 @@ class OODOptions(Sampling):
     def reads_data(self) -> bool:
         """Whether a data set may be read."""
         return bool(self.ood)
+
+    @property
+    def ood_files(self) -> tuple[str, ...]:
+        """Every path that may be meant by `ood`."""
+        return tuple(text for each in self.ood for text in (each, each.partition("=")[2]) if text)
 
     def read_ood(self, stored: "StoredRun | None") -> tuple[dict[str, "Scores"], dict[str, tuple[str, ...]]]:
         """Scores of each OOD set by its name, and the classes that it shares with the run, which are not OOD.

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,15 +76,27 @@ def _is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
 
 
-def require_writable(*paths: Path | None) -> None:
-    """Refuse output files that cannot be written, before any work is done."""
-    for path in paths:
-        if path is not None:
-            size = len(os.fsencode(path.name))
-            require(size <= _LONGEST_NAME, f"the name of an output must have at most {_LONGEST_NAME} bytes, {path.name[:40]}... has {size}")
-            require(path.parent.is_dir(), f"{path} must be in a folder that exists, {path.parent} does not")
-            require(os.access(path.parent, os.W_OK), f"{path} must be in a folder that can be written to, {path.parent} cannot")
-            require(not path.is_dir(), f"{path} must be a file, it is a folder")
+def require_writable(*paths: Path | None, inputs: Iterable[Path | str | None] = ()) -> None:
+    """Refuse output files that cannot be written, or that would replace an input or each other, before any work is done."""
+    read = [Path(each) for each in inputs if each is not None]
+    given = [path for path in paths if path is not None]
+    for place, path in enumerate(given):
+        require(not any(_same_file(path, each) for each in read), f"{path} must be a new file for the output, it is one of the inputs")
+        twice = any(_same_file(path, each) for each in given[:place])
+        require(not twice, f"each output must have a file of its own, got {path} twice")
+        size = len(os.fsencode(path.name))
+        require(size <= _LONGEST_NAME, f"the name of an output must have at most {_LONGEST_NAME} bytes, {path.name[:40]}... has {size}")
+        require(path.parent.is_dir(), f"{path} must be in a folder that exists, {path.parent} does not")
+        require(os.access(path.parent, os.W_OK), f"{path} must be in a folder that can be written to, {path.parent} cannot")
+        require(not path.is_dir(), f"{path} must be a file, it is a folder")
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, which need not exist; devices such as /dev/null keep nothing."""
+    try:
+        return one.resolve() == other.resolve() and (one.is_file() or not one.exists())
+    except (OSError, RuntimeError, ValueError):  # not a path at all, which is refused where it is used
+        return False
 
 
 def make_folder(option: str, path: Path) -> None:

@@ -14,6 +14,7 @@ OURS = {
     "tournament": "Ours: every method on small data sets, against cross-entropy with temperature scaling",
     "ablation": "Ours: rankmixup-auto with one thing changed at a time",
     "sweeps": "Ours: margin, Q, alpha and mixer of the paper's two losses on Fashion-MNIST",
+    "shift": "Ours: methods of the tournament on corrupted images, with its runs",
 }
 """Experiments that are not the paper's, with their titles."""
 
@@ -27,7 +28,7 @@ class Reproduce(WorkOptions):
     """
 
     experiments: tyro.conf.Positional[tuple[str, ...]]
-    """Names from `rankmixup list experiments`, or all of the paper's; not the paper's: tournament, ablation, sweeps."""
+    """Names from `rankmixup list experiments`, or all of the paper's; not the paper's: tournament, ablation, sweeps, shift."""
     scale: Literal["paper", "cpu", "quick"] = "paper"
     """Size of the experiments."""
     seeds: int | None = None
@@ -48,7 +49,7 @@ def run(options: Reproduce) -> None:
     if options.seeds is not None:
         require_whole("seeds", options.seeds, least=1)
 
-    from rankmixup.cli.tournament_command import run_tournament
+    from rankmixup.cli.tournament_command import run_ours
     from rankmixup.experiments import tasks_for
     from rankmixup.paper import EXPERIMENTS, find_scale
     from rankmixup.paper.scorecard import scorecard
@@ -58,7 +59,7 @@ def run(options: Reproduce) -> None:
     for name in OURS:
         if name in options.experiments:
             require(len(options.experiments) == 1, f"{name} must be reproduced alone, got {', '.join(options.experiments)}")
-            run_tournament(options, name)
+            run_ours(options, name)
             return
     names = list(EXPERIMENTS) if "all" in options.experiments else list(dict.fromkeys(options.experiments))
     require(len(names) > 0, "reproduce must be given a name from 'rankmixup list experiments', or all, got nothing")

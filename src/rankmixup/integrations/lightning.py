@@ -107,7 +107,8 @@ class MethodMixin(lightning.LightningModule):
         if self.trainer.world_size > 1:  # as many samples in each: Lightning's sampler repeats some to make it so
             gathered: Any = self.all_gather((logits, target))
             logits, target = (each.flatten(0, 1) for each in gathered)
-        self.log_dict(self.objective.tune(logits, target))
+        rates = [group["lr"] for optimiser in self.trainer.optimizers for group in optimiser.param_groups]
+        self.log_dict(self.objective.tune(logits, target, lr=max(rates)))
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the objective of every process."""

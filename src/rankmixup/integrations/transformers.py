@@ -164,7 +164,9 @@ class RankMixupMixin(ObjectiveCheckpoints):
         finally:
             validated, self._validated = self._validated, None
         if self.is_in_train and self.state.global_step > 0 and self.objective.dials and validated:
-            self.objective.tune(*(torch.cat(part) for part in zip(*validated, strict=True)))
+            assert self.optimizer is not None  # while training
+            logits, target = (torch.cat(part) for part in zip(*validated, strict=True))
+            self.objective.tune(logits, target, lr=float(max(group["lr"] for group in self.optimizer.param_groups)))
         return metrics
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:

@@ -51,8 +51,8 @@ def run_protocol(stored: StoredRun) -> dict[str, Any]:
     return {
         "run": stored.run.id,
         **stored.run.to_dict(),
-        # Without the path, which is of no use on another machine.
-        "data": {name: value for name, value in stored.run.data.to_dict().items() if name != "path"},
+        # Without paths, which are of no use on another machine.
+        **{part: _without_path(each.to_dict()) for part in ("data", "weights") if (each := getattr(stored.run, part)) is not None},
         "selection": f"{selection.rule} on validation, epoch {selection.epoch}",
         **({"tuning": tuning} if (tuning := stored.result().content.get("tuning")) else {}),
         "splits": {name: f"{part.size:,} samples, sha256 {part.sha256[:12]}" for name, part in (splits.parts if splits else {}).items()},
@@ -60,3 +60,7 @@ def run_protocol(stored: StoredRun) -> dict[str, Any]:
         "platform": environment and environment.platform,
         "versions": environment.packages if environment else {},
     }
+
+
+def _without_path(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name != "path"}

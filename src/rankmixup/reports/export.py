@@ -1,15 +1,17 @@
 """Tables as text for other programs: LaTeX (booktabs), CSV and Markdown. Cells may come from anywhere, so each writer escapes them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
-from rankmixup.errors import InvalidInput, require
+from rankmixup.errors import InvalidInput, require, require_choice
 from rankmixup.files import write_atomic
 
 Cell = str | int | float | None
+Result = TypeVar("Result")
 
 LATEX_ESCAPES = (
     {letter: f"\\{letter}" for letter in "&%$#_{}"}
@@ -121,3 +123,15 @@ def write_text(path: Path, text: str) -> Path:
     except OSError as error:
         raise InvalidInput(f"{path} must be a file that can be written ({error.strerror})") from error
     return path
+
+
+_SUFFIXES = {".html": "html", ".json": "json", ".csv": "csv", ".tex": "latex", ".md": "markdown"}
+
+
+def write_kind(result: Result, path: Path, kind: str | None, writers: Mapping[str, Callable[[Result], str]]) -> Path:
+    """Write a result with the writer of `kind`; without it the suffix of `path` says which."""
+    if kind is None and path.suffix not in _SUFFIXES:
+        raise InvalidInput(f"a report's suffix must be one of {', '.join(_SUFFIXES)}, got {path.name!r}")
+    chosen = kind or _SUFFIXES[path.suffix]
+    require_choice("kind", chosen, tuple(writers))
+    return write_text(path, writers[chosen](result))

@@ -4,38 +4,42 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rankmixup.errors import InvalidInput, require_choice
+from rankmixup.evaluation.comparison import NO_TESTS, PairedTests
 from rankmixup.evaluation.registry import metric_named
 from rankmixup.evaluation.results import Evaluation, FileKind, Metrics
 from rankmixup.reports.entry import ReportEntry
-from rankmixup.reports.export import Cell, DataTable, to_csv, to_latex, to_markdown, write_text
-from rankmixup.reports.html import render_report
+from rankmixup.reports.export import Cell, DataTable, to_csv, to_latex, write_kind, write_text
+from rankmixup.reports.groups import class_rows, group_rows
+from rankmixup.reports.html import distinct, render_report
+from rankmixup.reports.markdown import evaluation_markdown
 from rankmixup.reports.tables import ESTIMATE_COLUMNS, estimate_cells
 from rankmixup.runs import StoredRun
 
-_SUFFIXES = {".html": "html", ".json": "json", ".csv": "csv", ".tex": "latex", ".md": "markdown"}
 _KINDS: dict[str, Callable[[Evaluation], str]] = {
     "html": lambda evaluation: render_report([ReportEntry.of(evaluation)]),
     "json": lambda evaluation: json.dumps(evaluation.to_dict(), indent=2, allow_nan=False),
     "csv": lambda evaluation: to_csv(_for_programs(evaluation)),
     "latex": lambda evaluation: to_latex(_for_people(evaluation)),
-    "markdown": lambda evaluation: to_markdown(_for_people(evaluation)),
+    "markdown": evaluation_markdown,
+    "group-csv": lambda evaluation: to_csv(group_rows(evaluation)),
+    "class-csv": lambda evaluation: to_csv(class_rows(evaluation)),
 }
 
 
 def write_evaluation(evaluation: Evaluation, path: Path, kind: FileKind | None = None) -> Path:
     """Write one evaluation; without `kind` the suffix of `path` says which."""
-    if kind is None and path.suffix not in _SUFFIXES:
-        raise InvalidInput(f"a report's suffix must be one of {', '.join(_SUFFIXES)}, got {path.name!r}")
-    chosen = kind or _SUFFIXES[path.suffix]
-    require_choice("kind", chosen, tuple(_KINDS))
-    return write_text(path, _KINDS[chosen](evaluation))
+    return write_kind(evaluation, path, kind, _KINDS)
 
 
-def write_page(path: Path, evaluations: Sequence[Evaluation], runs: Sequence[StoredRun | None] = ()) -> None:
-    """One HTML page about all evaluations; `runs` are where they come from, in the same order."""
+def page_entries(evaluations: Sequence[Evaluation], runs: Sequence[StoredRun | None] = ()) -> list[ReportEntry]:
+    """The models of a page with the names that they have there; `runs` are where they come from, in the same order."""
     stored = runs or [None] * len(evaluations)
-    write_text(path, render_report([ReportEntry.of(evaluation, run) for evaluation, run in zip(evaluations, stored, strict=True)]))
+    return distinct([ReportEntry.of(evaluation, run) for evaluation, run in zip(evaluations, stored, strict=True)])
+
+
+def write_page(path: Path, entries: Sequence[ReportEntry], tests: PairedTests = NO_TESTS) -> None:
+    """One HTML page about all models, and the paired tests between them."""
+    write_text(path, render_report(entries, tests=tests))
 
 
 def _stages(evaluation: Evaluation) -> dict[str, Metrics]:

@@ -26,6 +26,15 @@ def entry_figures(entry: ReportEntry, prefix: str) -> Iterator[FigureCard]:
     stages = {"test set": test}
     if evaluation.calibrated is not None:
         stages = {"before calibration": test, "after calibration": evaluation.calibrated}
+    if positive := evaluation.positive:
+        found = {f"{positive.title}, {name}": diagrams.reliability([each], bins, positive=positive.index) for name, each in stages.items()}
+        yield _card(
+            f"Reliability of {positive.title}",
+            f"{prefix}-positive",
+            f"Frequency of {positive.title} against its probability. On the dashed line it is as frequent as the model says; below, less "
+            "frequent. Inside the grey boxes a calibrated model would lie 95 % of the time.",
+            *(figures.reliability_figure({name: each}) for name, each in found.items()),
+        )
     yield _card(
         "Reliability",
         f"{prefix}-reliability",

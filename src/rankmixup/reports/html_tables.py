@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rankmixup.config import flatten
+from rankmixup.errors import listed
 from rankmixup.evaluation.detection import FPR95_RULE
-from rankmixup.evaluation.diagrams import class_summaries, pooled_top_label
+from rankmixup.evaluation.diagrams import pooled_top_label
 from rankmixup.evaluation.results import Estimate, Metrics
+from rankmixup.evaluation.uncertainty import FEW
 from rankmixup.reports.entry import ReportEntry
 from rankmixup.reports.export import Cell, DataTable
 from rankmixup.reports.tables import ESTIMATE_COLUMNS, estimate_cells, shown, shown_p_value, shown_range, titled
@@ -52,7 +54,7 @@ def _ece_sentence(opening: str, ece: Estimate) -> str:
     if ece.floor is None:
         return sentence + "."
     p_value = shown_p_value(ece.p_value)
-    compared = p_value if p_value.startswith("<") else f"= {p_value}"
+    compared = p_value if p_value.startswith("<") else f"=\u00a0{p_value}"
     return f"{sentence}; the noise floor of a calibrated model is {shown_range('ece', ece.floor)} % (p {compared})."
 
 
@@ -74,11 +76,15 @@ def summary_table(entries: Sequence[ReportEntry]) -> DataTable:
 
 def overview_table(entries: Sequence[ReportEntry]) -> DataTable:
     """Every metric of every model, before and after calibration."""
-    named: dict[str, Metrics] = {entry.name: entry.evaluation.metrics for entry in entries}
-    named |= {f"{entry.name}, calibrated": entry.after for entry in entries if entry.after}
+    named: dict[str, Metrics] = {}
+    for entry in entries:
+        named |= {entry.name: entry.evaluation.metrics, **({f"{entry.name}, calibrated": entry.after} if entry.after else {})}
     keys = list(dict.fromkeys(key for metrics in named.values() for key, estimate in metrics.items() if estimate))
-    rows = [[name, *(estimate_cells(key, metrics.get(key))[0] for key in keys)] for name, metrics in named.items()]
-    return DataTable(["model", *map(titled, keys)], rows, "All metrics")
+    cells = [[estimate_cells(key, metrics.get(key))[0] for key in keys] for metrics in named.values()]
+    if len(keys) < len(named):  # the longer side goes down the page
+        return DataTable(["model", *map(titled, keys)], [[name, *row] for name, row in zip(named, cells, strict=True)], "All metrics")
+    rows = [[titled(key), *column] for key, column in zip(keys, zip(*cells, strict=True), strict=True)]
+    return DataTable(["metric", *named], rows, "All metrics")
 
 
 def metrics_table(entry: ReportEntry) -> DataTable:
@@ -109,16 +115,14 @@ def ood_table(entries: Sequence[ReportEntry]) -> DataTable | None:
     return DataTable(columns, rows, f"Detection of unknown samples; FPR at 95 %: {FPR95_RULE}")
 
 
-def class_table(entry: ReportEntry) -> DataTable:
-    """Samples, accuracy, mean confidence and classwise ECE of each class."""
-    rows: list[list[Cell]] = []
-    classes = entry.scores.class_names or range(entry.evaluation.num_classes)
-    for name, each in zip(classes, class_summaries(entry.scores, entry.evaluation.num_bins), strict=True):
-        right, sure = each.accuracy, each.mean_confidence
-        gap = None if right is None or sure is None else sure - right
-        rows.append([str(name), each.count, *(shown("accuracy", share) for share in (right, sure, gap, each.error))])
-    columns = ["class", "samples", "accuracy, %", "mean confidence, %", "overconfidence, points", "classwise ECE, %"]
-    return DataTable(columns, rows, f"Classes of {entry.name}")
+def metric_notes(entry: ReportEntry) -> list[str]:
+    """What has to be said about the verdicts of one model."""
+    mce = (entry.evaluation.metrics["mce"], (entry.after or {}).get("mce"))
+    bins = [each.verdict for each in mce if each and each.verdict and each.verdict.startswith("rests on")]
+    if not bins:
+        return []
+    rule = f"MCE is the gap of a single bin. Where that bin holds fewer than {FEW} samples, its accuracy is too uncertain for a verdict"
+    return [f"{rule}: here MCE {' and, after calibration, '.join(bins)}."]
 
 
 def protocol_table(entries: Sequence[ReportEntry]) -> DataTable:
@@ -129,13 +133,19 @@ def protocol_table(entries: Sequence[ReportEntry]) -> DataTable:
     return DataTable(["", *(entry.name for entry in entries)], rows, "Protocol")
 
 
+def _classes(entry: ReportEntry) -> str:
+    count, names = entry.evaluation.num_classes, entry.scores.class_names
+    return f"{count}: {listed(names, 20)}" if names else str(count)
+
+
 def _facts(entry: ReportEntry) -> dict[str, str]:
     """How a model was evaluated and trained; nested mappings as `outer: inner` names."""
     evaluation, calibration = entry.evaluation, entry.evaluation.calibration
     facts: dict[str, Any] = {
         "source": evaluation.source,
         "samples": f"{len(entry.scores):,}",
-        "classes": evaluation.num_classes,
+        "classes": _classes(entry),
+        "positive class": evaluation.positive.title if evaluation.positive else None,
         "given as": "logits" if entry.scores.from_logits else "probabilities",
         "calibration": "none",
     }

@@ -11,7 +11,7 @@ from rich.text import Text
 from rankmixup.errors import one_line
 from rankmixup.evaluation.detection import FPR95_RULE
 from rankmixup.evaluation.registry import METRICS, metric_named
-from rankmixup.evaluation.results import Comparison, Detection, Estimate, Evaluation, Metrics
+from rankmixup.evaluation.results import Calibration, Detection, Estimate, Evaluation, Metrics, Positive
 from rankmixup.reports.export import DataTable
 
 if TYPE_CHECKING:
@@ -66,23 +66,41 @@ def shown_p_value(p_value: float | None) -> str:
     return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
+def fit_words(calibration: Calibration) -> str:
+    """What a calibrator is and what it was fitted on."""
+    temperature = calibration.parameters.get("temperature")
+    what = f"temperature T = {temperature:.4g}" if isinstance(temperature, float) else calibration.method
+    return f"{what} ({calibration.objective}), fitted on {calibration.fitted_on}"
+
+
 def evaluation_table(evaluation: Evaluation) -> RenderableType:
     """Value, interval, noise floor and verdict of each metric; the same after calibration, and OOD detection, if there are any."""
     stamp = ", protocol release (selected and fitted on test samples)" if evaluation.protocol == "release" else ""
     head = f"{evaluation.source}{stamp}: {evaluation.n:,} samples, {evaluation.num_classes} classes"
     parts: list[RenderableType] = [Text(head, style="bold"), _metrics_table(evaluation.metrics)]
+    if positive := evaluation.positive:
+        parts.append(Text(f"\n{_positive_line(positive)}"))
     notes = [f"\n{_READING}"]
     if calibration := evaluation.calibration:
-        temperature = calibration.parameters.get("temperature")
-        what = f"temperature T = {temperature:.4g}" if isinstance(temperature, float) else calibration.method
-        title = f"\nafter {what} ({calibration.objective}), fitted on {calibration.fitted_on}"
-        parts += [Text(title, style="bold"), _metrics_table(calibration.metrics)]
+        parts += [Text(f"\nafter {fit_words(calibration)}", style="bold"), _metrics_table(calibration.metrics)]
+        if calibration.positive:
+            parts.append(Text(f"\n{_positive_line(calibration.positive)}"))
         if calibration.same_data:
             notes += ["Calibrated and evaluated on the same data: results after calibration are better than they would be on new data."]
         if not calibration.converged:
             notes += [f"The fit of {calibration.method} {calibration.verdict}."]
     parts += [*map(Text, notes), *([ood_table(evaluation.ood)] if evaluation.ood else [])]
+    if evaluation.groups:
+        from rankmixup.reports.groups import groups_text  # which uses the tables here
+
+        parts += groups_text(evaluation)
     return Group(*parts, *(Text(f"failed: {condition}") for condition in evaluation.failed))
+
+
+def _positive_line(positive: Positive) -> str:
+    frequency, mean, ece = (f"{100 * value:.2f} %" for value in (positive.frequency, positive.mean_probability, positive.ece))
+    auroc = "" if positive.auroc is None else f", AUROC {100 * positive.auroc:.2f} %"
+    return f"{positive.title}: frequency {frequency}, mean probability {mean}, ECE of its probability {ece}{auroc}."
 
 
 def _metrics_table(metrics: Metrics) -> Table:
@@ -106,29 +124,6 @@ def ood_table(ood: Mapping[str, Detection]) -> RenderableType:
         if shared := found.shared_classes:
             parts += [Text(f"Not all are OOD: the network was trained on classes of the same names: {', '.join(shared)}.")]
     parts += [Text(f"\nFPR at 95 %: {FPR95_RULE}.")]
-    return Group(*parts)
-
-
-def comparison_table(report: Comparison) -> RenderableType:
-    """A table for each metric: value and interval of each model, and its difference from the baseline."""
-    parts: list[RenderableType] = []
-    # Folders are left out if file names are enough.
-    names = {name: name.rstrip("/").rpartition("/")[2] for name in report.models}
-    if len(set(names.values())) < len(names):
-        names = dict(zip(names, names, strict=True))
-    for key in dict.fromkeys((report.metric, "accuracy")):
-        title = f"{titled(key)}: {report.n:,} samples, baseline {names[report.baseline]}"
-        table = plain_table("model", "value", "interval", "difference", "interval", "p", "verdict")
-        for name, entries in report.models.items():
-            estimate, difference = entries[key].estimate, entries[key].difference
-            cells: list[RenderableType] = [Text(names[name], overflow="fold"), shown(key, estimate.value), shown_range(key, estimate)]
-            if difference is not None:
-                cells += [shown(key, difference.value, sign=True), shown_range(key, difference, sign=True)]
-                cells += [shown_p_value(difference.p_holm), difference.verdict or ""]
-            table.add_row(*cells)
-        parts += [Text(title, style="bold"), table, Text()]
-    tests = "McNemar's test" if report.metric == "accuracy" else "paired bootstrap; McNemar's test for accuracy"
-    parts.append(Text(f"interval: 95 % confidence interval. p: of no difference ({tests}), with Holm's correction over both tables."))
     return Group(*parts)
 
 
@@ -190,7 +185,7 @@ def rich_table(data: DataTable) -> Table:
     """Numbers to the right and never cut; words wrap, but not within themselves."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for place, (heading, numeric) in enumerate(zip(data.columns, data.numeric, strict=True)):
-        words = [word for row in data.rows for word in str(row[place] or "").split()]
+        words = [word for text in (heading, *(row[place] or "" for row in data.rows)) for word in str(text).split()]
         width = None if numeric else max(map(len, words), default=None)
         table.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold", min_width=width)
     for row in data.rows:

@@ -23,6 +23,7 @@ class CalibratorContract:
 
     samples: int = 300
     classes: int = 4
+    """2 for a calibrator that is `binary`."""
 
     def make_data(self, seed: int = 0) -> tuple[Tensor, Tensor]:
         """Overconfident logits in float64 and labels."""
@@ -78,7 +79,7 @@ class CalibratorContract:
         nan = logits.where(logits != logits[3, 1], torch.nan)
         bad = [(nan, target), (logits[:0], target[:0]), (logits, target[:-1]), (logits, target + 1), (logits[0], target)]
         calls: list[tuple[Callable[..., Any], tuple[Tensor, ...]]] = [(fresh.transform, (logits,)), (fresh.module, ())]
-        calls += [(fitted.transform, (logits[:, :-1],)), (fitted.transform, (nan,)), *((fresh.fit, data) for data in bad)]
+        calls += [(fitted.transform, (logits.repeat(1, 2),)), (fitted.transform, (nan,)), *((fresh.fit, data) for data in bad)]
         for call, arguments in calls:
             with pytest.raises(InvalidInput, match=r"^[^\n]+$"):
                 call(*arguments)
@@ -92,11 +93,16 @@ class CalibratorContract:
         revived.load_state_dict(load(save(module.state_dict())))
         torch.testing.assert_close(revived(logits), expected)
 
-    @pytest.mark.parametrize("kind", ["one class", "one sample", "all right", "all wrong", "constant"])
+    @pytest.mark.parametrize("kind", ["one class", "one logit", "one sample", "all right", "all wrong", "constant"])
     def test_odd_data_gives_probabilities(self, calibrator: Calibrator, kind: str) -> None:
         """Finite ones that sum to 1, also if the fit failed."""
         logits, target = self.make_data()
-        odd = {"one class": (logits[:, :1], 0 * target), "one sample": (logits[:1], target[:1]), "constant": (0 * logits, target)}
+        odd = {
+            "one class": (logits, 0 * target),
+            "one logit": (logits[:, 0], target == 0),
+            "one sample": (logits[:1], target[:1]),
+            "constant": (0 * logits, target),
+        }
         odd |= {"all right": (logits, logits.argmax(dim=1)), "all wrong": (logits, logits.argmin(dim=1))}
         probs = copy.deepcopy(calibrator).fit(*odd[kind], warn=False).predict_proba(odd[kind][0])
         torch.testing.assert_close(probs.sum(dim=1), torch.ones(len(probs), dtype=torch.float64))

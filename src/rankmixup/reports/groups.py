@@ -1,0 +1,213 @@
+"""Tables of groups and of classes: for people in percent, for programs as fractions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from rankmixup.evaluation.classes import ClassMetrics
+from rankmixup.evaluation.groups import DIFFER, MIN_SAMPLES, Gap, Grouping, GroupMetrics, GroupStage
+from rankmixup.evaluation.results import Evaluation
+from rankmixup.reports.export import Cell, DataTable
+from rankmixup.reports.tables import ESTIMATE_COLUMNS, estimate_cells, plain_table, shown, shown_p_value, titled
+
+SMALL = f"fewer than {MIN_SAMPLES} samples"
+GROUPS_READING = (
+    "corrected p: the share of random permutations of the groups in which some group deviates as much, with Holm's correction over all "
+    "metrics and groupings. For ECE and overconfidence, only samples of nearly the same confidence are permuted."
+)
+_PHRASES = {"ece": "ECE", "overconfidence": "overconfidence", "accuracy": "accuracy", "nll": "NLL", "brier": "Brier score"}
+
+
+def value_text(key: str, value: float | None) -> str:
+    """A value of a group or a gap; overconfidence is a difference of percentages."""
+    return shown("accuracy", value, sign=True) if key == "overconfidence" else shown(key, value)
+
+
+def gap_sentence(key: str, gap: Gap | None) -> str:
+    """The test of one metric in words."""
+    if gap is None:
+        return f"{_PHRASES[key]}: not tested; this takes two groups of at least {MIN_SAMPLES} samples, and finite values."
+    unit = "" if key in ("nll", "brier") else " points" if key == "overconfidence" else " %"
+    p_value = shown_p_value(gap.p_holm)
+    chance = f"corrected p {p_value if p_value.startswith('<') else f'= {p_value}'}"
+    values = f"{value_text(key, gap.observed)}{unit}, where {value_text(key, gap.expected)}{unit} is expected"
+    if gap.verdict != DIFFER:
+        return f"{_PHRASES[key]}: no difference between groups shown ({chance}); {gap.extreme} deviates most ({values})."
+    return f"{_PHRASES[key]}: groups differ ({chance}); {gap.extreme} deviates most ({values})."
+
+
+def _judged(group: GroupMetrics) -> list[Cell]:
+    """ECE with interval, floor, p-value and verdict."""
+    cells: list[Cell] = [*estimate_cells("ece", group.metrics.get("ece"))]
+    return [*cells[:-1], SMALL] if group.too_small else cells
+
+
+def group_tables(name: str, grouping: Grouping, model: str = "") -> list[DataTable]:
+    """A row for each group: a table before and, if there was one, another after calibration, since both together are too wide to read."""
+    columns = ["group", "samples", "accuracy, %", "mean confidence, %", "overconfidence, points", "NLL", "Brier"]
+    columns += ["ECE, %", *ESTIMATE_COLUMNS[1:]]
+    tables = []
+    for stage, found in grouping.stages.items():
+        rows: list[list[Cell]] = []
+        for group, each in found.groups.items():
+            means = [shown("accuracy", each.mean_confidence), value_text("overconfidence", each.overconfidence)]
+            row: list[Cell] = [group, each.n, shown("accuracy", each.value("accuracy")), *means]
+            rows.append([*row, *(shown(key, each.value(key)) for key in ("nll", "brier")), *_judged(each)])
+        tables.append(DataTable(columns, rows, f"Groups by {name}{_after(stage)}" + (f": {model}" if model else "")))
+    return tables
+
+
+def _after(stage: str) -> str:
+    return ", after calibration" if stage == "after" else ""
+
+
+def gap_table(name: str, grouping: Grouping, model: str = "") -> DataTable:
+    """A row for each test of whether groups differ, before and after calibration."""
+    columns = ["metric", "stage", "largest gap", "smallest value", "largest value", "deviates most", "its value", "expected", "p"]
+    columns += ["corrected p", "verdict"]
+    rows: list[list[Cell]] = []
+    for stage, found in grouping.stages.items():
+        for key, gap in found.gaps.items():
+            if gap is not None:
+                title = "overconfidence, points" if key == "overconfidence" else titled(key)
+                numbers = (value_text(key, gap.observed), value_text(key, gap.expected))
+                chances = (shown_p_value(gap.p_value), shown_p_value(gap.p_holm))
+                spread = shown("accuracy" if key == "overconfidence" else key, gap.value)
+                rows.append([title, stage, spread, gap.smallest, gap.largest, gap.extreme, *numbers, *chances, gap.verdict])
+    return DataTable(columns, rows, f"Do groups by {name} differ?" + (f" {model}" if model else ""))
+
+
+def group_sections(entries: Sequence[Any]) -> list[dict[str, Any]]:
+    """What the HTML report shows of each grouping of each model: title, sentences and tables."""
+    several = len(entries) > 1
+    return [
+        {
+            "title": f"{name}: {entry.name}" if several else name,
+            "stages": {
+                # A line never breaks between a number and its unit.
+                stage: [gap_sentence(key, gap).replace(" %", "\u00a0%") for key, gap in found.gaps.items()]
+                for stage, found in grouping.stages.items()
+            },
+            "tables": [
+                gap_table(name, grouping, entry.name if several else ""),
+                *group_tables(name, grouping, entry.name if several else ""),
+            ],
+        }
+        for entry in entries
+        for name, grouping in entry.evaluation.groups.items()
+    ]
+
+
+def compact_table(name: str, grouping: Grouping) -> DataTable:
+    """Accuracy and ECE of each group, before and after calibration: at most six columns."""
+    columns = ["group", "samples", "accuracy, %", "ECE, % (95 % interval)", "verdict"]
+    columns += ["ECE after (95 % interval), verdict"] if grouping.after else []
+    rows: list[list[Cell]] = []
+    for group, each in grouping.before.groups.items():
+        row: list[Cell] = [group, each.n, shown("accuracy", each.value("accuracy")), *_compact(each)]
+        rows.append([*row, ", ".join(filter(None, _compact(grouping.after.groups[group])))] if grouping.after else row)
+    return DataTable(columns, rows, f"Groups by {name}")
+
+
+def _compact(group: GroupMetrics) -> list[str]:
+    """ECE with its interval, and the verdict."""
+    value, interval, *_, verdict = (str(cell or "") for cell in _judged(group))
+    return [f"{value} ({interval})" if interval else value, verdict]
+
+
+def gap_lines(grouping: Grouping) -> list[str]:
+    """The tests in few words: a sentence for each difference that is shown, and one for all others."""
+    lines = []
+    for stage, found in grouping.stages.items():
+        when = f"{stage} calibration" if grouping.after else "tests"
+        lines += [f"{when}, {gap_sentence(key, gap)}" for key, gap in found.gaps.items() if gap is not None and gap.verdict == DIFFER]
+        others = [_PHRASES[key] for key, gap in found.gaps.items() if gap is not None and gap.verdict != DIFFER]
+        lines += [f"{when}: no difference between groups shown in {', '.join(others)}."] if others else []
+    return lines
+
+
+def groups_text(evaluation: Evaluation) -> list[RenderableType]:
+    """Groups in the terminal: a table for each grouping and stage, and what the tests say."""
+    parts: list[RenderableType] = []
+    for name, grouping in evaluation.groups.items():
+        for stage, found in grouping.stages.items():
+            title = f"\ngroups by {name}{_after(stage)}"
+            parts += [Text(title, style="bold"), _stage_table(found), Text()]
+            parts += [Text(gap_sentence(key, gap)) for key, gap in found.gaps.items()]
+    return [*parts, Text(f"\n{GROUPS_READING}")] if parts else []
+
+
+def _stage_table(stage: GroupStage) -> RenderableType:
+    table = plain_table("model", "n", "accuracy", "ECE", "interval", "noise floor", "verdict")
+    table.columns[0].header, table.columns[0].min_width, table.columns[-1].min_width = "group", 9, 15
+    for group, each in stage.groups.items():
+        value, interval, floor, _, verdict = (str(cell or "") for cell in _judged(each))
+        table.add_row(Text(group), f"{each.n:,}", shown("accuracy", each.value("accuracy")), value, interval, floor, verdict)
+    return table
+
+
+def group_rows(evaluation: Evaluation) -> DataTable:
+    """Every metric of every group, for programs."""
+    rows: list[list[Cell]] = []
+    for name, grouping in evaluation.groups.items():
+        for stage, found in grouping.stages.items():
+            for group, each in found.groups.items():
+                head: list[Cell] = [evaluation.source, name, group, each.n, stage]
+                rows += [[*head, key, getattr(each, key), *[None] * 7] for key in ("mean_confidence", "overconfidence")]
+                for key, estimate in each.metrics.items():
+                    if estimate is not None:
+                        floor = estimate.floor[:3] if estimate.floor else (None,) * 3
+                        numbers = (estimate.value, estimate.low, estimate.high, *floor, estimate.p_value)
+                        rows.append([*head, key, *numbers, estimate.verdict])
+    columns = ["source", "grouping", "group", "n", "stage", "metric", "value", "low", "high"]
+    return DataTable([*columns, "floor_mean", "floor_low", "floor_high", "p_value", "verdict"], rows)
+
+
+_CLASS_KEYS = tuple(ClassMetrics.__dataclass_fields__)
+
+
+def class_rows(evaluation: Evaluation) -> DataTable:
+    """Every class before and after calibration, for programs."""
+    stages = ("before", "after") if evaluation.calibration else ("before",)
+    rows: list[list[Cell]] = []
+    for each in evaluation.classes:
+        for stage in stages:
+            found = getattr(each, stage)
+            rows.append([evaluation.source, each.index, each.name, each.n, stage, *(getattr(found, key) for key in _CLASS_KEYS)])
+    return DataTable(["source", "class", "name", "n", "stage", *_CLASS_KEYS], rows)
+
+
+MOST_CLASSES = 200
+"""In a table for people: a page with thousands of rows for each model opens slowly and is not read."""
+
+
+def class_tables(name: str, evaluation: Evaluation) -> list[DataTable]:
+    """Samples, accuracy, confidence, ECE, NLL and classwise ECE of each class: before and, if there was one, after calibration.
+
+    Of very many classes, those with the largest classwise ECE before calibration.
+    """
+    worst = sorted(evaluation.classes, key=lambda each: -each.before.classwise_ece)[:MOST_CLASSES]
+    classes = sorted(worst, key=lambda each: each.index)
+    left_out = len(evaluation.classes) - len(classes)
+    note = f": the {len(classes)} with the largest classwise ECE; --class-csv writes the other {left_out} too" if left_out else ""
+    columns = ["class", "samples", "accuracy, %", "95 % interval", "mean confidence, %", "overconfidence, points"]
+    columns += ["ECE, %", "NLL", "classwise ECE, %"]
+    stages = ("before", "after") if evaluation.calibration else ("before",)
+    return [
+        DataTable(
+            columns,
+            [[str(each.index) if each.name is None else each.name, each.n, *_class_cells(getattr(each, stage))] for each in classes],
+            f"Classes of {name}{_after(stage)}{note}",
+        )
+        for stage in stages
+    ]
+
+
+def _class_cells(found: ClassMetrics) -> list[Cell]:
+    sure, right = found.mean_confidence, found.accuracy
+    gap = None if sure is None or right is None else sure - right
+    interval = "" if right is None else f"{shown('accuracy', found.accuracy_low)} to {shown('accuracy', found.accuracy_high)}"
+    cells: list[Cell] = [shown("accuracy", right), interval, shown("accuracy", sure), value_text("overconfidence", gap)]
+    return [*cells, shown("ece", found.ece), shown("nll", found.nll), shown("ece", found.classwise_ece)]

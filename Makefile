@@ -4,13 +4,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-all check bench faults fuzz docs clean
+.PHONY: demo test test-all check bench faults fuzz docs dist clean
 
 demo: .venv/user
 	$(BIN)/rankmixup demo
 
 test: .venv/dev
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto --dist worksteal
 
 test-all: .venv/dev
 	$(BIN)/python -m pytest -q -n auto --dist loadfile -m "(slow or data) and not dist and not browser"
@@ -34,8 +34,11 @@ fuzz: .venv/dev
 docs: .venv/docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning docs site
 
+dist: .venv/dev
+	$(BIN)/python -m build --no-isolation
+
 clean:
-	rm -rf .venv site runs demo
+	rm -rf .venv site runs demo dist
 
 # Stamps: reinstalled only when the list of what to install has changed.
 .venv/bin/python:

@@ -1,7 +1,7 @@
 """A few epochs of RankMixup behind cross-entropy, against training with it from the beginning: cost and calibration on the demo's digits.
 
 python -m studies.finetune          # trains 36 runs in five minutes on one core, writes results/cpu/finetune.json
-python -m studies.results           # from it: the table in docs/finetune.md
+python -m studies.results           # from it: the table in docs/guides/finetune.md
 
 The column is the tournament's, `digits`, with three seeds. A network that was trained with cross-entropy is trained for six epochs more by
 SGD at a tenth of the recipe's learning rate, falling to 0 along a half cosine, by each method and, as a control, by cross-entropy. The last

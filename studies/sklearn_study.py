@@ -1,7 +1,7 @@
 """The scikit-learn estimator against scikit-learn's own network, on two of its data sets.
 
 python -m studies.sklearn_study     # 250 fits, ten minutes on one core, writes results/sklearn.json
-python -m studies.results           # from it: the table in docs/sklearn.md
+python -m studies.results           # from it: the table in docs/guides/sklearn.md
 
 Everything has its defaults but the seed; `MLPClassifier` stands behind a `StandardScaler` and may train for as long as it wants. The
 defaults of `RankMixupClassifier` were chosen on other data (wine, iris and three made by `make_classification`) before any of these fits.

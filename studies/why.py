@@ -102,7 +102,7 @@ def _against(ours: Sequence[float], theirs: Sequence[float], method: str) -> lis
 
 
 def page(runs: Mapping[tuple[str, str], Sequence[Run]], folder: Path) -> str:
-    """The section of docs/results.md."""
+    """The section of docs/results/reproduction.md."""
     return f"""## What would have to be different
 
 One thing at a time is changed in the setting of table 1; {SEEDS} seeds, differences paired by seed with Student's interval, not corrected

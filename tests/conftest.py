@@ -15,8 +15,8 @@ from rankmixup import random  # noqa: E402
 
 # The tensors of tests are small: a second thread costs more than it brings, and much more on a busy machine.
 torch.set_num_threads(1)
-# Nor does the time that an example takes there say anything.
-hypothesis.settings.register_profile("patient", deadline=None)
+# Nor does the time that an example takes there say anything. Tests that need more examples say so.
+hypothesis.settings.register_profile("patient", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("patient")
 
 

@@ -2,28 +2,43 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 DOCS = Path(__file__).parent.parent / "docs"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$\n?", flags=re.MULTILINE | re.DOTALL)
+"""A code block of a page: its language and its text."""
 
 
 def blocks(page: str, language: str) -> list[str]:
     """The code blocks of `docs/PAGE` that are marked with `language`."""
-    return re.findall(rf"^```{language}\n(.*?)^```", (DOCS / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return [text for marked, text in BLOCK.findall((DOCS / page).read_text(encoding="utf-8")) if marked == language]
+
+
+def commands(page: str) -> list[list[str]]:
+    """The words after `rankmixup` in every such line of the shell blocks of a page, without comments."""
+    lines = "".join(blocks(page, "bash")).replace("\\\n", " ").splitlines()
+    words = [shlex.split(line, comments=True) for line in lines]
+    return [each[1:] for each in words if each[:1] == ["rankmixup"]]
+
+
+def execute_block(block: str, names: dict[str, object], folder: Path, page: str) -> None:
+    """Executes a Python block of a page with the names of the blocks before it; one that begins with `# NAME.py` is a file."""
+    file = re.match(r"# (\w+\.py)\b", block)
+    if file:
+        (folder / file[1]).write_text(block, encoding="utf-8")
+    else:
+        exec(compile(block, page, "exec"), names)
 
 
 def execute(page: str, folder: Path) -> dict[str, object]:
-    """The names that the Python blocks of a page leave when they are executed in order; one that begins with `# NAME.py` is a file."""
+    """The names that the Python blocks of a page leave when they are executed in order."""
     names: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(page, "python"):
-        file = re.match(r"# (\w+\.py)\b", block)
-        if file:
-            (folder / file[1]).write_text(block, encoding="utf-8")
-        else:
-            exec(compile(block, page, "exec"), names)
+        execute_block(block, names, folder, page)
     return names
 
 

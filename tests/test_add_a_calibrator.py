@@ -9,11 +9,13 @@ import pytest
 
 from tests.pages import blocks, run, run_pytest, write_package
 
-PAGE = "add-a-calibrator.md"
+pytestmark = pytest.mark.slow  # every test starts processes
+PAGE = "guides/add-a-calibrator.md"
 SCORES = """
 import torch
 from pathlib import Path
 from rankmixup.evaluation import Scores
+
 rng = torch.Generator().manual_seed(0)
 for name in ("val", "test"):
     logits = torch.randn(2000, 3, generator=rng)

@@ -10,7 +10,9 @@ import pytest
 
 from tests.pages import blocks, run, run_pytest, write_package
 
-PAGE = "add-a-dataset.md"
+pytestmark = pytest.mark.slow  # every test starts processes
+
+PAGE = "guides/add-a-dataset.md"
 
 
 @pytest.fixture

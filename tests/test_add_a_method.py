@@ -8,10 +8,12 @@ import pytest
 
 from tests.pages import blocks, install, run, run_pytest, write_package
 
+pytestmark = pytest.mark.slow  # every test starts processes
+
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    return write_package("add-a-method.md", tmp_path, "rankmixup_brier.py", "usage.py", "test_brier.py")
+    return write_package("guides/add-a-method.md", tmp_path, "rankmixup_brier.py", "usage.py", "test_brier.py")
 
 
 def test_the_method_is_found_by_its_name(package: Path) -> None:
@@ -29,8 +31,8 @@ def test_the_package_installs_as_written(package: Path, editable: bool) -> None:
 
 
 def test_the_method_needs_no_package(tmp_path: Path) -> None:
-    (tmp_path / "rankmixup_brier.py").write_text(blocks("add-a-method.md", "python")[0], encoding="utf-8")
-    (commands,) = blocks("add-a-method.md", "sh")
+    (tmp_path / "rankmixup_brier.py").write_text(blocks("guides/add-a-method.md", "python")[0], encoding="utf-8")
+    (commands,) = blocks("guides/add-a-method.md", "sh")
     listing, training, sweep = commands.splitlines()
     assert "│ brier " in run(tmp_path, "-m", *listing.split())
     assert '"weight": 2.0' in run(tmp_path, "-m", *training.split(), "--show", "--json")

@@ -9,11 +9,13 @@ import pytest
 
 from tests.pages import blocks, run, run_pytest, write_package
 
-PAGE = "add-a-metric.md"
+pytestmark = pytest.mark.slow  # every test starts processes
+PAGE = "guides/add-a-metric.md"
 SCORES = """
 import torch
 from pathlib import Path
 from rankmixup.evaluation import Scores
+
 rng = torch.Generator().manual_seed(0)
 logits = torch.randn(300, 3, generator=rng)
 Scores(logits, torch.multinomial(logits.softmax(1), 1, generator=rng).squeeze(1)).write(Path("test.npz"))

@@ -13,14 +13,16 @@ import pytest
 import torch
 
 import rankmixup
+from rankmixup.cli.main import main
+from rankmixup.cli.parsing import parse
 from rankmixup.cli.train_command import Options, requested_run
 from rankmixup.runs import Optimisation
-from tests.pages import blocks, execute
+from tests.pages import blocks, commands, execute
 
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("document", ["paper.md", "deviations.md"])
+@pytest.mark.parametrize("document", ["reference/paper.md", "explanations/deviations.md"])
 def test_every_test_named_in_a_document_exists(document):
     text = (ROOT / "docs" / document).read_text()
     last, found = "", 0
@@ -31,11 +33,14 @@ def test_every_test_named_in_a_document_exists(document):
         source = (ROOT / "tests" / last).read_text()
         if name:
             ending = "" if name.endswith("*") else r"\b"
-            assert re.search(rf"def {name.rstrip('*')}{ending}", source), f"{last}::{name}"
+            assert re.search(rf"def {name.rstrip('*')}{ending}", source), (
+                f"docs/{document} names the test {last}::{name}, which does not exist"
+            )
     assert found > 10
 
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+WRITTEN = [page for page in sorted((ROOT / "docs").glob("**/*.md")) if not page.read_text().startswith("<!-- Generated")]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *WRITTEN]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -51,7 +56,7 @@ def test_every_dotted_name_in_a_document_exists(page):
         for part in path:
             dotted = f"{getattr(found, '__name__', '')}.{part}"
             found = getattr(found, part, None) or importlib.import_module(dotted)
-        assert found is not None, name
+        assert found is not None, f"{page.name} names {name}, which does not exist"
 
 
 def test_the_files_that_contributing_names_exist():
@@ -59,27 +64,44 @@ def test_the_files_that_contributing_names_exist():
     files = {name for name in re.findall(r"`([\w/]+(?:\.py|\.toml|/))`", text) if not re.search("NAME|KEY", name)}
     assert len(files) > 15
     for name in files:
-        assert (ROOT / name).exists() or (ROOT / "src" / "rankmixup" / name).exists(), name
+        assert (ROOT / name).exists() or (ROOT / "src" / "rankmixup" / name).exists(), f"CONTRIBUTING.md names {name}, which does not exist"
     layers = re.findall(r"^\| (`.*?) \|", text.partition("## Layers")[2].partition("## ")[0], flags=re.MULTILINE)
     named = {name for line in layers for name in re.findall(r"`(\w+)`", line)} | {"functional"}
-    assert named == {module.name for module in pkgutil.iter_modules(rankmixup.__path__)} - {"__main__"}
+    modules = {module.name for module in pkgutil.iter_modules(rankmixup.__path__)} - {"__main__"}
+    assert named == modules, "the table of layers in CONTRIBUTING.md has every module and package of rankmixup, and no other"
 
 
 def test_every_method_mixer_and_function_has_its_row_in_the_paper_document():
     from rankmixup.methods import Method
     from rankmixup.mixers import Mixer
 
-    text = (ROOT / "docs" / "paper.md").read_text()
+    text = (ROOT / "docs" / "reference" / "paper.md").read_text()
     for registry in (Method.registry, Mixer.registry):
         for key in registry:
-            assert f"`{key}`" in text, key
-            assert f"`{registry[key].__name__}`" in text, key
+            row = f"docs/reference/paper.md must have a row with `{key}` and `{registry[key].__name__}`"
+            assert f"`{key}`" in text, row
+            assert f"`{registry[key].__name__}`" in text, row
 
 
-EXECUTED = {"your-loop.md": None, "timm.md": "timm", "lightning.md": "lightning"}
+EXECUTED = {
+    "explanations/calibration.md": None,
+    "explanations/resume.md": None,
+    "guides/your-loop.md": None,
+    "guides/binary.md": None,
+    "guides/choose-a-method.md": None,
+    "guides/dials.md": None,
+    "guides/groups.md": None,
+    "guides/long-tails.md": None,
+    "guides/ood.md": None,
+    "guides/shift.md": None,
+    "guides/timm.md": "timm",
+    "guides/lightning.md": "lightning",
+    "guides/scaling.md": "lightning",
+}
 """Pages whose Python blocks run in order and assert what they say, with the package that they need."""
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of other packages: workers, loggers, compilers
 @pytest.mark.parametrize(("page", "package"), EXECUTED.items())
 def test_the_examples_of_a_page_run(page, package, tmp_path, monkeypatch):
@@ -90,9 +112,38 @@ def test_the_examples_of_a_page_run(page, package, tmp_path, monkeypatch):
         assert execute(page, tmp_path)
 
 
+COMMANDS = [
+    "guides/binary.md",
+    "guides/choose-a-method.md",
+    "guides/dials.md",
+    "guides/groups.md",
+    "guides/long-tails.md",
+    "guides/ood.md",
+    "guides/scaling.md",
+    "guides/shift.md",
+    "guides/watching.md",
+]
+"""Pages whose commands are all parsed, and that need no data for it."""
+
+
+@pytest.mark.parametrize("page", COMMANDS)
+def test_the_commands_of_a_page_are_understood(page):
+    found = commands(page)
+    assert found
+    for name, *rest in found:
+        if name == "train":
+            assert requested_run([word.replace("folder:photos", "digits") for word in rest])
+            continue
+        if name in ("sweep", "reproduce"):
+            assert main([name, *rest, "--dry-run"]) == 0
+            continue
+        options = importlib.import_module(f"rankmixup.cli.{name}_command").run.__annotations__["options"]
+        assert isinstance(parse(options, rest, prog=name), options)
+
+
 @pytest.mark.dist
 def test_the_script_of_your_loop_trains_in_two_processes(tmp_path):
-    (script,) = [block for block in blocks("your-loop.md", "python") if block.startswith("# ddp.py")]
+    (script,) = [block for block in blocks("guides/your-loop.md", "python") if block.startswith("# ddp.py")]
     (tmp_path / "ddp.py").write_text(script)
     launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run([sys.executable, "-m", *launcher, "ddp.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
@@ -103,7 +154,7 @@ def test_the_script_of_your_loop_trains_in_two_processes(tmp_path):
 
 
 def test_the_example_of_watching_gives_what_it_says():
-    text = (ROOT / "docs" / "watching.md").read_text()
+    text = (ROOT / "docs" / "guides" / "watching.md").read_text()
     example, _ = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     *_, raw, mixed, _ = example.strip().splitlines()
     names: dict[str, object] = {}
@@ -114,7 +165,7 @@ def test_the_example_of_watching_gives_what_it_says():
 
 
 def test_the_example_of_the_method_trains_and_tunes():
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "method.md").read_text(), flags=re.DOTALL)
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "explanations" / "method.md").read_text(), flags=re.DOTALL)
     names: dict[str, object] = {}
     exec(example, names)
     assert names["step"].steps == 3
@@ -123,7 +174,7 @@ def test_the_example_of_the_method_trains_and_tunes():
 
 def test_the_example_of_own_data_trains(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "own-data.md").read_text(), flags=re.DOTALL)
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "guides" / "own-data.md").read_text(), flags=re.DOTALL)
     names: dict[str, object] = {}
     with torch.random.fork_rng():
         exec(example, names)
@@ -133,7 +184,7 @@ def test_the_example_of_own_data_trains(tmp_path, monkeypatch):
 
 
 def test_the_example_of_fine_tuning_trains_from_a_run_and_its_commands_are_understood(tmp_path, monkeypatch):
-    text = (ROOT / "docs" / "finetune.md").read_text()
+    text = (ROOT / "docs" / "guides" / "finetune.md").read_text()
     (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     monkeypatch.setattr("tempfile.mkdtemp", lambda: str(tmp_path))
     names: dict[str, object] = {}
@@ -150,23 +201,3 @@ def test_the_example_of_fine_tuning_trains_from_a_run_and_its_commands_are_under
         assert options.recipe == "finetune"
     fields = {f"--{name.replace('_', '-')}" for part in (Options, Optimisation) for name in part.__dataclass_fields__}
     assert set(flags) <= fields | {"--data", "--resume"}
-
-
-def test_the_reference_has_every_public_name():
-    """A module directive documents classes and functions; imported constants need a directive of their own."""
-    text = (ROOT / "docs" / "reference.md").read_text()
-    for name in rankmixup.__all__:
-        assert re.search(rf"`rm\.{name}`|autofunction:: rankmixup\.{name}\n", text) or name == "__version__", name
-    modules = [module for module in pkgutil.walk_packages(rankmixup.__path__, "rankmixup.") if module.name.count(".") == 1 or module.ispkg]
-    for info in modules:
-        if info.name in ("rankmixup.__main__", "rankmixup.functional"):
-            continue
-        module = importlib.import_module(info.name)
-        names = getattr(module, "__all__", [])
-        assert not names or f".. automodule:: {info.name}\n" in text, info.name
-        imported = [
-            name
-            for name in names
-            if info.ispkg and not callable(getattr(module, name)) and f"\n{name} = " not in Path(module.__file__).read_text()
-        ]
-        assert all(f".. data:: {name}\n   :module: {info.name}\n" in text for name in imported), (info.name, imported)

@@ -22,7 +22,7 @@ LABELS = np.array([0, 1])
 
 def test_what_a_file_unpacks_to_must_fit(tmp_path, monkeypatch):
     monkeypatch.delenv("RANKMIXUP_MAX_GIB", raising=False)
-    monkeypatch.setattr(files, "_available_memory", lambda: 4 << 30)
+    monkeypatch.setattr(files, "available_memory", lambda: 4 << 30)
     path = tmp_path / "a.npz"
     path.write_bytes(b"small")
     require_fits(path, 1 << 30)
@@ -55,8 +55,8 @@ def test_the_limit_must_be_a_positive_number(setting, tmp_path, monkeypatch):
         require_fits(tmp_path / "a", 1)
 
 
-def test_available_memory_is_plausible():
-    assert 1 << 26 < files._available_memory() < 1 << 50
+def testavailable_memory_is_plausible():
+    assert 1 << 26 < files.available_memory() < 1 << 50
 
 
 def npy(header: bytes, data: bytes = b"", version: int = 1) -> bytes:

@@ -79,6 +79,7 @@ def output(folder: Path, *arguments: str, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "before", "after", "environment"),
     [
@@ -138,6 +139,7 @@ def test_help_runs_no_plugin(tmp_path):
     assert "usage" in output(tmp_path, "runs", "--help", RANKMIXUP_PLUGINS="bad.py")
 
 
+@pytest.mark.slow
 def test_a_run_with_a_plugin_is_read_with_it_and_refused_without(plugin):
     shown = json.loads(output(plugin.parent, "--plugin", plugin.name, "train", "plugged-alias", "--factor", "2", "--show", "--json"))
     assert shown["run"]["method"] == {"name": "plugged-method", "factor": 2.0}

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import rankmixup as rm
 from tests.paper.stored import store
 
@@ -16,6 +18,7 @@ sys.exit(main(["evaluate", sys.argv[1], "--replicates", "2", "--json"]))
 """
 
 
+@pytest.mark.slow
 def test_a_run_is_evaluated_without_fcntl(tmp_path):
     stored = store(tmp_path, rm.Run("ce"))
     done = subprocess.run([sys.executable, "-c", EVALUATE, str(stored.path)], capture_output=True, text=True, timeout=300)

@@ -6,6 +6,9 @@ from pathlib import Path
 import torch
 from PIL import Image
 
+import rankmixup as rm
+from rankmixup.mixers import Mixer
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
@@ -30,6 +33,17 @@ def test_the_example_runs_and_trains(monkeypatch):
     exec(compile(example, "README.md", "exec"), names)
     assert torch.isfinite(names["loss"])
     assert names["step"].steps == 2
+
+
+def test_it_counts_what_is_registered():
+    names = {"methods": rm.list_methods(), "mixers": Mixer.registry, "metrics": rm.list_metrics(), "calibrators": rm.list_calibrators()}
+    *first, last = (f"{len(list(each))} {kind}" for kind, each in names.items())
+    counts = f"{', '.join(first)} and {last}"
+    assert counts in README, f"README.md must say: {counts}"
+
+
+def test_it_has_at_most_120_lines():
+    assert len(README.splitlines()) <= 120
 
 
 def test_every_make_target_and_link_exists():

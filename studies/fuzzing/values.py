@@ -8,7 +8,7 @@ import torch
 __all__ = ["Sample", "draw_sample", "hostile", "hostile_json"]
 
 _SIZES = (1, 2, 3, 10, 50, 200)
-_CLASSES = (1, 2, 3, 5, 10, 100)
+_CLASSES = (2, 3, 5, 10, 100)  # one column would be the scores of class 1 of two
 _SCALES = (0.01, 1.0, 5.0, 50.0, 1000.0)
 
 

@@ -1,12 +1,11 @@
 """Shapes in annotations are enforced in every test."""
 
 import pytest
-from jaxtyping import install_import_hook
 
-import tests.typechecker  # noqa: F401 - the hook names it
+from tests import typechecker
 
 # Before anything imports the library, so that every annotated function is checked.
-_hook = install_import_hook("rankmixup", "tests.typechecker.check")
+typechecker.install()
 
 import hypothesis  # noqa: E402
 import torch  # noqa: E402
@@ -30,6 +29,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.option.markexpr:
         return
     extra = {"slow", "dist", "data", "browser"}
-    kept = [item for item in items if not extra & {mark.name for mark in item.iter_markers()}]
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    kept, left_out = [], []
+    for item in items:
+        (left_out if any(mark.name in extra for mark in item.iter_markers()) else kept).append(item)
+    config.hook.pytest_deselected(items=left_out)
     items[:] = kept

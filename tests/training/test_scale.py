@@ -154,6 +154,7 @@ def test_precision_changes_what_is_computed_and_what_is_saved_stays_float32():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the compiler
 def test_a_compiled_network_trains_as_it_would_have(tmp_path):
     optimisation = rm.Optimisation(epochs=2, batch_size=32, lr=0.01)
     run = rm.Run("rankmixup-mndcg", data=Digits(train_size=100), model="resnet8", optimisation=optimisation)

@@ -5,9 +5,10 @@ the time of all tests: functions without shapes are given to beartype alone, and
 decorated anew at each call of the outer one, are left as they are.
 """
 
+import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_type_hints
 
 import jaxtyping
 from beartype import BeartypeConf, beartype
@@ -24,10 +25,26 @@ def _jaxtyped(*, typechecker: Callable[[Any], Any]) -> Callable[[Any], Any]:
             return _with_shapes(typechecker=typechecker)(found)
         if "<locals>" in found.__qualname__:
             return found
-        shapes = any("jaxtyping" in repr(each) or isinstance(each, str) for each in found.__annotations__.values())
-        return _with_shapes(typechecker=typechecker)(found) if shapes else check(found)
+        return (_with_types if _has_types_alone(found) else _with_shapes(typechecker=typechecker))(found)
 
     return decorate
+
+
+def _has_types_alone(found: Callable[..., Any]) -> bool:
+    try:
+        return not any("jaxtyping" in repr(each) for each in get_type_hints(found).values())
+    except NameError:  # a name that only type checkers import: jaxtyping knows how to go on
+        return False
+
+
+def _with_types(found: Callable[..., Any]) -> Callable[..., Any]:
+    checked = check(found)
+
+    @functools.wraps(found)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return (found if jaxtyping.config.jaxtyping_disable else checked)(*args, **kwargs)
+
+    return wrapper
 
 
 def install() -> None:

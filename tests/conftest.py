@@ -1,11 +1,12 @@
 """Shapes in annotations are enforced in every test."""
 
 import pytest
+from jaxtyping import install_import_hook
 
-from tests import typechecker
+import tests.typechecker  # noqa: F401 - the hook names it
 
 # Before anything imports the library, so that every annotated function is checked.
-typechecker.install()
+_hook = install_import_hook("rankmixup", "tests.typechecker.check")
 
 import hypothesis  # noqa: E402
 import torch  # noqa: E402

@@ -66,6 +66,19 @@ def test_tables_of_groups_and_classes(folder, capsys):
     assert "Do groups by site differ?" in page
 
 
+def test_a_report_of_two_models_shows_the_groups_of_each(folder, capsys):
+    np.savez(folder / "other.npz", logits=LOGITS[:, ::-1], labels=LABELS)
+    assert main(["report", "test.npz", "other.npz", "--group", "site.txt", "--replicates", "20", "-o", "both.html"]) == 0
+    assert main(["report", "test.npz", "--group", "site.txt", "--replicates", "20", "-o", "one.html"]) == 0
+    one, both = ((folder / name).read_text().count("Do groups by site differ?") for name in ("one.html", "both.html"))
+    assert both == 2 * one > 0
+    assert main(["report", "test.npz", "other.npz", "--group", "site", "-o", "never.html"]) == 2
+    assert "unknown array 'site'" in capsys.readouterr().err
+    assert not (folder / "never.html").exists()
+    assert main(["report", "test.npz", "--group", "site.txt", "-o", "site.txt"]) == 2
+    assert "must be a new file" in capsys.readouterr().err
+
+
 def test_a_condition_on_groups_fails(folder, capsys):
     assert main(["evaluate", "test.npz", "--group", "site", "--replicates", "20", "--fail-if", "groups.site.accuracy<90%"]) == 1
     shown = " ".join(capsys.readouterr().out.split())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True)
-class GroupOptions(Sampling):
+class Grouping(Sampling):
     """Options of commands that evaluate groups of samples."""
 
     group: tyro.conf.UseAppendAction[
@@ -24,10 +24,6 @@ class GroupOptions(Sampling):
     """The group of each sample, such as its site: the name of another array or column of the file of scores, or a file: npz, csv
     (FILE:COLUMN if it has several columns) or text with one value in each line. Every metric is computed for each group, and it is
     tested whether groups differ."""
-    group_csv: OptionalPath = None
-    """Write every metric of every group as csv."""
-    class_csv: OptionalPath = None
-    """Write the table of classes as csv."""
 
     @property
     def other_columns(self) -> tuple[str, ...]:
@@ -58,6 +54,16 @@ class GroupOptions(Sampling):
                 require(scores is not None, f"--group must be a file, since only a file of scores has columns, got {text!r}")
             found[name] = read_groups(file or scores, column)  # type: ignore[arg-type]
         return found
+
+
+@dataclass(kw_only=True)
+class GroupOptions(Grouping):
+    """Groups, and files for what is found of them."""
+
+    group_csv: OptionalPath = None
+    """Write every metric of every group as csv."""
+    class_csv: OptionalPath = None
+    """Write the table of classes as csv."""
 
 
 def _parsed(argument: str) -> tuple[str, Path | None, str | None]:

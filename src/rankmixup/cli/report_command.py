@@ -6,13 +6,14 @@ from typing import Annotated
 
 import tyro
 
+from rankmixup.cli.group_options import Grouping
 from rankmixup.cli.options import Evaluating, Sources
 from rankmixup.cli.output import console, print_warnings, require_writable
 from rankmixup.errors import one_line, require
 
 
 @dataclass(kw_only=True)
-class Report(Evaluating):
+class Report(Evaluating, Grouping):
     """Write one HTML page about one or more runs or files of scores, which opens in any browser without other files.
 
     Models of the same samples are compared with the first one, as by `rankmixup compare`.
@@ -33,15 +34,16 @@ def run(options: Report) -> None:
     require(count >= 1, "report must be given at least one run or file, got none")
     held_out = options.calibrate_on or (None,) * count
     require(len(held_out) == count, f"--calibrate-on must give one file for each of {count} sources, got {len(held_out)}")
-    require_writable(options.output, inputs=(*options.sources, *options.calibrate_on))
+    require_writable(options.output, inputs=(*options.sources, *options.calibrate_on, *options.group_files))
 
     from rankmixup.evaluation.comparison import paired_tests
     from rankmixup.reports.files import page_entries, write_page
 
     sources = [options.open(path, each) for path, each in zip(options.sources, held_out, strict=True)]
     options.check_held_out(any(source.held_out is not None for source in sources))
+    groups = [options.read_groups(path if path.is_file() else None) for path in options.sources]
     with print_warnings():
-        evaluations = [options.evaluate(source) for source in sources]
+        evaluations = [options.evaluate(source, groups=each) for source, each in zip(sources, groups, strict=True)]
     entries = page_entries(evaluations, [source.stored for source in sources])
     named = {entry.name: entry.evaluation for entry in entries}
     tests = paired_tests(named, num_bins=options.num_bins, replicates=options.replicates, seed=options.seed)

@@ -25,6 +25,7 @@ from rankmixup.data.corruptions import (
     published_images,
     published_size,
 )
+from rankmixup.data.progress import progress
 from rankmixup.errors import InvalidInput, require, require_choice, require_whole
 from rankmixup.evaluation import Scores
 from rankmixup.evaluation.shift_results import ImageKind
@@ -167,8 +168,10 @@ def _predict_all(runs: Sequence[StoredRun], source: _Source, names: Sequence[str
         for run in runs
         if run.run.id in ids
     }
-    for (name, severity), lacking in missing.items():
-        _predict(lacking, predictors, source, name, severity, labels)
+    with progress("predicting corrupted images", len(missing)) as advance:
+        for (name, severity), lacking in missing.items():
+            _predict(lacking, predictors, source, name, severity, labels)
+            advance(1)
 
 
 def _predict(

@@ -4,6 +4,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+# Tests start many processes, which would each compile the library anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all check bench faults fuzz docs dist clean
 
 demo: .venv/user

@@ -1,12 +1,14 @@
 """Shapes in annotations are enforced in every test."""
 
-import pytest
-from jaxtyping import install_import_hook
+import gc
+import os
 
-import tests.typechecker  # noqa: F401 - the hook names it
+import pytest
+
+from tests import typechecker
 
 # Before anything imports the library, so that every annotated function is checked.
-_hook = install_import_hook("rankmixup", "tests.typechecker.check")
+typechecker.install()
 
 import hypothesis  # noqa: E402
 import torch  # noqa: E402
@@ -15,6 +17,7 @@ from rankmixup import random  # noqa: E402
 
 # The tensors of tests are small: a second thread costs more than it brings, and much more on a busy machine.
 torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # for processes that tests start
 # Nor does the time that an example takes there say anything. Tests that need more examples say so.
 hypothesis.settings.register_profile("patient", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("patient")
@@ -35,3 +38,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (left_out if any(mark.name in extra for mark in item.iter_markers()) else kept).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end: no collection of garbage need look at it again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """At exit libraries want their objects back, or call them leaked."""
+    gc.unfreeze()

@@ -1,5 +1,6 @@
 """Everything in the registries keeps its promises: a new entry is tested by existing. And a broken promise is noticed."""
 
+import functools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ MIXERS = (Mixup(lam_mode="sample"), Mixup(forward="joint"), CutMix(), ManifoldMi
 MORE_MIXERS = (CutMix(lam_mode="sample", forward="joint"), ManifoldMixup(forward="separate"), ManifoldMixup(layer="random"))
 
 
+@functools.cache
 def label(thing: Method | Mixer) -> str:
     """Its name and whatever is not its default."""
     changed = [value for key in thing.to_dict() if (value := getattr(thing, key)) != getattr(type(thing)(), key)]

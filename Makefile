@@ -16,7 +16,7 @@ test: .venv/dev
 	$(BIN)/python -m pytest -q -n auto --dist worksteal
 
 test-all: .venv/dev
-	$(BIN)/python -m pytest -q -n auto --dist loadfile -m "(slow or data) and not dist and not browser"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "(slow or data) and not dist and not browser"
 	$(BIN)/python -m pytest -q -m "dist or browser"
 
 check: .venv/dev

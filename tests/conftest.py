@@ -14,7 +14,9 @@ import hypothesis  # noqa: E402
 import torch  # noqa: E402
 
 from rankmixup import random  # noqa: E402
+from rankmixup.training import keep_freed_memory  # noqa: E402
 
+keep_freed_memory()
 # The tensors of tests are small: a second thread costs more than it brings, and much more on a busy machine.
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for processes that tests start

@@ -1,13 +1,12 @@
 """Types and shapes in annotations, checked at run time in every test.
 
-jaxtyping's import hook decorates every function of the library, which is slow for two kinds of them. Functions without shapes
-are given to beartype alone. Functions inside functions, which would be decorated anew at each call of the outer one, are left
-as they are.
+jaxtyping's import hook names every function and class of the library; what it does with functions takes too long, since it checks
+arguments twice. Here beartype checks them once, within jaxtyping's scope for the names of axes. Functions inside functions, which
+would be decorated anew at each call of the outer one, are left as they are.
 """
 
 import functools
 import inspect
-from collections.abc import Callable
 from typing import Any, get_type_hints
 
 import jaxtyping
@@ -16,33 +15,34 @@ from beartype import BeartypeConf, beartype
 # As type checkers see the world: a whole number is as good as a float.
 check = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
-_with_shapes = jaxtyping.jaxtyped(typechecker=check)
+_by_jaxtyping, _axes = jaxtyping.jaxtyped(typechecker=check), jaxtyping.jaxtyped("context")
 
 
 def _checked(found: Any) -> Any:
     """A function or class with its checks."""
-    if not inspect.isfunction(found):
-        return _with_shapes(found)
+    if not inspect.isfunction(found) or inspect.isgeneratorfunction(found) or not _resolvable(found):
+        return _by_jaxtyping(found)
     if "<locals>" in found.__qualname__:
         return found
-    return _with_types(found) if _has_types_alone(found) else _with_shapes(found)
-
-
-def _has_types_alone(found: Callable[..., Any]) -> bool:
-    try:
-        return not any("jaxtyping" in repr(each) for each in get_type_hints(found).values())
-    except NameError:  # a name that only type checkers import: jaxtyping knows how to go on
-        return False
-
-
-def _with_types(found: Callable[..., Any]) -> Callable[..., Any]:
     checked = check(found)
 
     @functools.wraps(found)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        return (found if jaxtyping.config.jaxtyping_disable else checked)(*args, **kwargs)
+        if jaxtyping.config.jaxtyping_disable:
+            return found(*args, **kwargs)
+        with _axes:
+            return checked(*args, **kwargs)
 
     return wrapper
+
+
+def _resolvable(found: Any) -> bool:
+    """Whether no name in its annotations is imported for type checkers alone, which only jaxtyping puts up with."""
+    try:
+        get_type_hints(found)
+    except NameError:
+        return False
+    return True
 
 
 def install() -> None:

@@ -1,4 +1,4 @@
-"""Every method learns: with its defaults, from the command line, it is about as accurate as cross-entropy."""
+"""Every method learns: with its defaults, from the command line, it is about as accurate as cross-entropy after a short training."""
 
 import contextlib
 import io
@@ -13,6 +13,8 @@ from rankmixup.methods import Method
 SEEDS = range(3)
 LONG_TAILED = {"remix": 10, "unimix": 10}
 """Methods made for long tails, and the imbalance to train them with."""
+SHORT = ["--epochs", "12", "--milestones", "6", "9"]
+"""A third of the recipe's 30 epochs, with the learning rate falling after the same parts of them."""
 
 
 def accuracy(method: str, imbalance: int, runs: Path) -> float:
@@ -21,7 +23,9 @@ def accuracy(method: str, imbalance: int, runs: Path) -> float:
     for seed in SEEDS:
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            assert main(["train", method, "--data.imbalance", str(imbalance), "--seed", str(seed), "--runs", str(runs), "--json"]) == 0
+            assert (
+                main(["train", method, *SHORT, "--data.imbalance", str(imbalance), "--seed", str(seed), "--runs", str(runs), "--json"]) == 0
+            )
         total += json.loads(out.getvalue())["metrics"]["test"]["accuracy"]
     return total / len(SEEDS)
 

@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+RAY := tests/experiments/test_ray.py# a cluster wants the machine for itself
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Tests start many processes, which would each compile the library anew.
@@ -17,7 +18,8 @@ test: .venv/dev
 
 test-all: .venv/dev
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "(slow or data) and not dist and not browser"
-	$(BIN)/python -m pytest -q -m "dist or browser"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "dist or browser" --ignore $(RAY)
+	$(BIN)/python -m pytest -q -m dist $(RAY)
 
 check: .venv/dev
 	$(BIN)/ruff format --check .

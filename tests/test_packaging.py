@@ -134,8 +134,18 @@ def test_the_sdist_makes_the_same_wheel_as_the_checkout(distributions, tmp_path)
     assert contents(again) == contents(wheel)
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"tests/conftest.py", "docs/index.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "Makefile", "constraints.txt"} <= names
-    assert not [name for name in names if re.match(r"results/|\.venv|runs/|.*__pycache__", name)]
+    assert {
+        "tests/conftest.py",
+        "studies/results.py",
+        "results/cpu/tournament.json",
+        "docs/index.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "Makefile",
+        "constraints.txt",
+    } <= names
+    assert not [name for name in names if re.match(r"\.venv|runs/|.*__pycache__", name)]
 
 
 @pytest.mark.slow

@@ -104,5 +104,5 @@ def test_the_command_and_the_function_agree_on_published_logits(suffix, precisio
         with np.load(folder / f"resnet110_cifar10_{split}.npz") as file:
             scores, labels = file["logits"], file["labels"]
         splits.append((scores.astype(precision) if kind == "logits" else softmax(scores, precision), labels))
-    report = assert_command_and_function_agree(tmp_path, suffix, kind, *splits, capsys)
+    report = assert_command_and_function_agree(tmp_path, suffix, kind, *splits, capsys, replicates=20)
     assert report["metrics"]["ece"]["value"] == pytest.approx(0.0475035083, abs=1e-4 if precision == "float16" else 1e-6)

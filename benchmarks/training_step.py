@@ -45,7 +45,7 @@ def cost_of_auto(samples: int, classes: int, repeats: int, networks: int = 6) ->
     ratios = []
     for number in range(networks):
         methods = [("ce", CrossEntropy()), ("auto", RankMixupAuto())]
-        steps = {name: training_step(method, samples, classes=classes) for name, method in methods[:: (-1) ** number]}
+        steps = {name: training_step(method, samples, classes=classes) for name, method in (methods if number % 2 else methods[::-1])}
         median = interleaved(steps, repeats)
         ratios.append(median["auto"] / median["ce"])
     return statistics.median(ratios)

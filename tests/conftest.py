@@ -16,7 +16,7 @@ import torch  # noqa: E402
 from rankmixup import random  # noqa: E402
 from rankmixup.training import keep_freed_memory  # noqa: E402
 
-keep_freed_memory()
+keep_freed_memory()  # as training does; most of the time that tests spent in the system went there
 # The tensors of tests are small: a second thread costs more than it brings, and much more on a busy machine.
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for processes that tests start

@@ -23,9 +23,8 @@ def accuracy(method: str, imbalance: int, runs: Path) -> float:
     for seed in SEEDS:
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            assert (
-                main(["train", method, *SHORT, "--data.imbalance", str(imbalance), "--seed", str(seed), "--runs", str(runs), "--json"]) == 0
-            )
+            command = ["train", method, *SHORT, "--data.imbalance", str(imbalance), "--seed", str(seed)]
+            assert main([*command, "--runs", str(runs), "--json"]) == 0
         total += json.loads(out.getvalue())["metrics"]["test"]["accuracy"]
     return total / len(SEEDS)
 

@@ -10,6 +10,7 @@ from torch import nn
 
 import rankmixup as rm
 from rankmixup.errors import InvalidInput
+from rankmixup.evaluation import predict_batches
 from rankmixup.testing import TinyNet, toy_batch
 from rankmixup.types import batch_size, call_model, map_leaves, named_leaves, take_logits
 from tests.oracles import unchecked
@@ -112,3 +113,27 @@ def test_a_model_with_any_inputs_is_evaluated():
         rm.evaluate(model, [by_name])
     with pytest.raises(InvalidInput, match="got list; name another place with logits_of="):
         rm.evaluate(model, [(by_name, data.y)])
+
+
+class Bystander(nn.Sequential):
+    """Sets the mode of a module that it does not register too, as `TrainStep` does."""
+
+    def train(self, mode: bool = True) -> "Bystander":
+        self.__dict__.setdefault("other", nn.Dropout()).train(mode)
+        return super().train(mode)
+
+
+@pytest.mark.parametrize("wrap", [lambda m: m, nn.Sequential, Bystander])
+def test_predictions_give_each_part_of_a_model_its_own_mode_back(wrap):
+    model = wrap(nn.Sequential(nn.BatchNorm1d(3), nn.Sequential(nn.Dropout(), nn.Linear(3, 2))).train())
+    next(part for part in model.modules() if isinstance(part, nn.BatchNorm1d)).eval()
+    before = [part.training for part in model.modules()]
+    assert True in before
+    assert False in before
+    x, y = torch.randn(4, 3), torch.tensor([0, 1, 0, 1])
+    predict_batches(model, [(x, y)])
+    assert [part.training for part in model.modules()] == before
+    with pytest.raises(InvalidInput, match="a batch"):
+        predict_batches(model, [(x, y), (x, y, y)])
+    assert [part.training for part in model.modules()] == before
+    assert getattr(model, "other", model).training

@@ -1,6 +1,7 @@
 """What passes between a loop, a method and a mixer."""
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -138,6 +139,26 @@ def call_model(model: nn.Module, x: Inputs, logits_of: LogitsOf | None = None) -
     else:
         output = model(*x)
     return output if logits_of is None and isinstance(output, Tensor) else take_logits(output, logits_of)
+
+
+@contextlib.contextmanager
+def evaluating(model: nn.Module) -> Iterator[nn.Module]:
+    """`model` in evaluation mode; afterwards each of its parts has its own mode again, as frozen BatchNorm in a network that is trained.
+
+    >>> model = nn.Sequential(nn.Dropout(), nn.BatchNorm1d(2).eval())
+    >>> with evaluating(model):
+    ...     [part.training for part in model]
+    [False, False]
+    >>> [part.training for part in model]
+    [True, False]
+    """
+    modes = [(part, part.training) for part in model.modules()]
+    try:
+        yield model.eval()
+    finally:
+        model.train(modes[0][1])  # a mode can be more than the flags of the parts
+        for part, training in modes:
+            part.training = training
 
 
 def take_logits(output: Any, logits_of: LogitsOf | None = None) -> Tensor:

@@ -308,3 +308,13 @@ def test_the_examples_of_the_document_run_in_order():
         exec(example, names)
     assert isinstance(names["clf"].network_[2], nn.Dropout)
     assert set(names["search"].best_params_) == {"method__margin", "method__mixer__alpha"}
+
+
+def test_what_is_frozen_in_a_network_stays_so():
+    class Frozen(nn.Sequential):
+        def __init__(self, features, classes):
+            super().__init__(nn.BatchNorm1d(features).eval(), nn.Linear(features, classes))
+
+    fitted = small(network=Frozen).fit(X, Y)
+    assert fitted.network_[0].num_batches_tracked == 0
+    assert fitted.network_[0].weight.std() > 0  # it is the statistics alone that are frozen

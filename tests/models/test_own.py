@@ -34,13 +34,15 @@ def test_the_same_start_has_the_same_name():
     assert own_name(one) == own_name(other)
 
 
-@pytest.mark.parametrize("change", ["weights", "width", "buffer", "frozen", "dtype", "layer"])
+@pytest.mark.parametrize("change", ["weights", "width", "buffer", "frozen", "evaluated", "dtype", "layer"])
 def test_another_start_has_another_name(change):
     other = network(seed=int(change == "weights"), width=5 if change == "width" else 4)
     if change == "buffer":
         other[1].running_mean += 1
     if change == "frozen":
         other[0].requires_grad_(False)
+    if change == "evaluated":
+        other[1].eval()
     if change == "dtype":
         other.double()
     if change == "layer":

@@ -75,6 +75,32 @@ def test_a_run_that_crashed_again_and_again_ends_as_if_it_had_not(data, tmp_path
     assert whole.result().metrics["test"]["accuracy"] > 0.6
 
 
+def partly_frozen(whole_mode):
+    """The first layer and BatchNorm frozen in the two ways that networks have, in a network whose own mode is this one."""
+    module = network().train(whole_mode)
+    module[0].requires_grad_(False)
+    module[1].eval()
+    for part in module[2:]:
+        part.train()
+    return module
+
+
+@pytest.mark.parametrize("whole_mode", [True, False])
+def test_what_is_frozen_stays_so(whole_mode, tmp_path):
+    module = partly_frozen(whole_mode)
+    modes = [part.training for part in module.modules()]
+    given = {"model": module, "data": arrays()}
+    stored = rm.train(short("rankmixup-mrl"), **given, runs=tmp_path)
+    before, after = module.state_dict(), trained_network(stored, module).state_dict()
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {"1.weight", "1.bias", "4.weight", "4.bias"}
+    assert [part.training for part in module.modules()] == modes
+    crashing = At(crash, epoch=1, step=1)
+    with pytest.raises(KeyboardInterrupt):
+        rm.train(short("rankmixup-mrl"), **given, runs=tmp_path / "crashed", watcher=crashing, checkpoint_every="1steps")
+    assert same(stored, rm.train(short("rankmixup-mrl"), **given, runs=tmp_path / "crashed"))
+
+
 @pytest.mark.slow
 def test_worker_processes_change_nothing(tmp_path):
     one = rm.train(short(), model=network(), data=augmented(), runs=tmp_path / "one")

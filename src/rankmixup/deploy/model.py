@@ -18,6 +18,7 @@ from rankmixup.errors import InvalidInput, listed, require, require_whole, shown
 from rankmixup.evaluation import Evaluation, Scores, evaluate, evaluate_scores
 from rankmixup.posthoc import Calibrator
 from rankmixup.runs import StoredRun
+from rankmixup.types import evaluating
 
 if TYPE_CHECKING:
     from rankmixup.deploy.export import Exported
@@ -72,13 +73,8 @@ class CalibratedModel(nn.Module):
     @contextlib.contextmanager
     def _evaluating(self) -> Iterator[None]:
         """Without gradients, the network in evaluation mode: in training mode, a prediction would change the statistics of BatchNorm."""
-        was_training = self.network.training
-        self.network.eval()
-        try:
-            with torch.no_grad():
-                yield
-        finally:
-            self.network.train(was_training)
+        with torch.no_grad(), evaluating(self.network):
+            yield
 
     def predict_logits(self, x: Input, *, batch_size: int | None = None) -> Float[Tensor, "N K"]:
         """Logits of the network before calibration, on the CPU. See `predict_proba` for the arguments."""

@@ -25,7 +25,7 @@ from rankmixup.metrics.ood import OODKind
 from rankmixup.metrics.rows import check_num_bins
 from rankmixup.ops import as_tensor
 from rankmixup.posthoc import CALIBRATORS, Calibrator, TemperatureScaling
-from rankmixup.types import LogitsOf, call_model, map_leaves
+from rankmixup.types import LogitsOf, call_model, evaluating, map_leaves
 
 Array = Tensor | NDArray[np.generic] | Sequence[Any]
 """Tensors, numpy arrays or lists."""
@@ -100,7 +100,7 @@ def predict_batches(
     """Logits of each sample, in evaluation mode and on the model's own device, and the labels; both on the CPU.
 
     Args:
-        model: A module that returns logits `[B, K]`, or for two classes `[B]` or `[B, 1]`; its mode is put back.
+        model: A module that returns logits `[B, K]`, or for two classes `[B]` or `[B, 1]`; each of its parts keeps its mode.
         batches: A `DataLoader` or other iterable of batches `(x, y)`, or of mappings with `"labels"`.
         logits_of: Takes the logits out of what the model returns, where that is neither a tensor nor has `logits`.
 
@@ -112,9 +112,8 @@ def predict_batches(
     rule = "target must be a DataLoader or another iterable of batches, (x, y) or a mapping with 'labels', where a model is evaluated"
     require(isinstance(batches, Iterable) and not isinstance(batches, Tensor), f"{rule}, got {shown(batches)}")
     device = next((each.device for each in (*model.parameters(), *model.buffers())), torch.device("cpu"))
-    was_training, outputs, labels = model.training, [], []
-    model.eval()
-    try:
+    outputs, labels = [], []
+    with evaluating(model):
         for batch in batches:
             pair = isinstance(batch, tuple | list) and len(batch) == 2
             x, y = batch if pair else (batch, batch.get("labels") if isinstance(batch, Mapping) else None)
@@ -127,8 +126,6 @@ def predict_batches(
             require(fits, f"a model must return logits [B, K], [B] or [B, 1] for {len(y)} samples, got shape {list(logits.shape)}")
             outputs.append(logits)
             labels.append(y.cpu())
-    finally:
-        model.train(was_training)
     require(len(outputs) > 0, f"{rule}, got no batch")
     return torch.cat(outputs), torch.cat(labels)
 

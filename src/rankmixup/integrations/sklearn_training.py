@@ -15,7 +15,9 @@ from rankmixup import random
 from rankmixup.data.splits import stratified_hold_out
 from rankmixup.errors import WorkFailed, require
 from rankmixup.methods import Method, Objective
+from rankmixup.models.own import evaluated_parts, train_all_but
 from rankmixup.posthoc import Calibrator
+from rankmixup.types import evaluating
 
 _ROWS = 4096
 """Samples that are forwarded at once where no gradient is needed."""
@@ -59,8 +61,7 @@ def hold_out(y: Int[Tensor, " N"], share: float, seed: int) -> tuple[Int[Tensor,
 
 def predict_logits(network: nn.Module, x: Float[Tensor, "N ..."]) -> Float[Tensor, "N K"]:
     """Logits in evaluation mode."""
-    network.eval()
-    with torch.no_grad():
+    with torch.no_grad(), evaluating(network):
         return torch.cat([network(rows) for rows in x.split(_ROWS)])
 
 
@@ -83,10 +84,12 @@ def train_network(
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
     require(len(trained) > 0, "network must have parameters to train, got none")
     optimiser = torch.optim.AdamW(trained, learning_rate, weight_decay=weight_decay)
+    evaluated = evaluated_parts(network)
     order, best, selected = random.stream(seed, "order"), math.inf, None
     with random.global_seed(seed, "training"):
         for epoch in range(epochs):
             step.epoch = epoch
+            train_all_but(network, evaluated)
             history.loss.append(_train_epoch(network, step, x, y, optimiser, torch.randperm(len(y), generator=order), batch_size))
             message = f"epoch {epoch + 1}: loss {history.loss[-1]:.4f}"
             if len(held_y) > 0:
@@ -119,7 +122,6 @@ def _train_epoch(
     batch_size: int,
 ) -> float:
     """Mean loss of an epoch. Batches are of equal size, so that none is left with one sample, which could not be mixed or normalised."""
-    network.train()
     total = torch.zeros((), device=x.device)
     for index in order.to(x.device).tensor_split(math.ceil(len(order) / batch_size)):
         loss = step(network, x[index], y[index], index).loss

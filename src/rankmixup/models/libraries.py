@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from rankmixup.errors import InvalidInput, WorkFailed, import_extra, require, unknown_name
 from rankmixup.files import reason
+from rankmixup.types import evaluating
 
 LIBRARIES = ("torchvision", "timm")
 
@@ -34,10 +35,8 @@ def library_model(name: str, *, num_classes: int, image_size: int, in_channels: 
             model = build(key, num_classes, in_channels, image_size)
         except TypeError:
             model = build(key, num_classes, in_channels, None)
-        was_training = model.training
-        with torch.no_grad():
-            logits = model.eval()(torch.zeros(1, in_channels, image_size, image_size))
-        model.train(was_training)
+        with torch.no_grad(), evaluating(model):
+            logits = model(torch.zeros(1, in_channels, image_size, image_size))
     except InvalidInput:
         raise
     except (AssertionError, RuntimeError, TypeError, ValueError) as error:

@@ -24,7 +24,7 @@ def check_own_name(name: str) -> None:
 
 
 def own_name(module: nn.Module) -> str:
-    """The name of a user's own module, `own:` and a hash of its representation and of its weights and buffers.
+    """The name of a user's own module, `own:` and a hash of its representation, of its weights and buffers, and of what in it is frozen.
 
     Two modules of one name start training at the same point; what their code does beyond that is not looked at.
     """
@@ -33,6 +33,8 @@ def own_name(module: nn.Module) -> str:
     require(not wrapped, "model must not be wrapped in DistributedDataParallel or DataParallel: rm.train takes care of devices")
     # Addresses differ from process to process.
     digest = hashlib.sha256(re.sub(r" at 0x[0-9a-fA-F]+", "", repr(module)).encode())
+    if evaluated := evaluated_parts(module):
+        digest.update(f"evaluated {evaluated}".encode())
     trained = {name: parameter.requires_grad for name, parameter in module.named_parameters()}
     require(any(trained.values()), "model must have parameters that are trained, got none")
     for name, value in module.state_dict().items():
@@ -43,3 +45,19 @@ def own_name(module: nn.Module) -> str:
         digest.update(f"{name} {value.dtype} {list(value.shape)} {trained.get(name)}".encode())
         digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return f"own:{digest.hexdigest()[:12]}"
+
+
+def evaluated_parts(module: nn.Module) -> tuple[str, ...]:
+    """Names of the parts that are in evaluation mode, such as frozen BatchNorm, and stay in it while the others are trained.
+
+    None of a module that is in evaluation mode as a whole, as those are that were just loaded.
+    """
+    modes = {name: part.training for name, part in module.named_modules()}
+    return tuple(name for name, training in modes.items() if not training) if any(modes.values()) else ()
+
+
+def train_all_but(module: nn.Module, evaluated: tuple[str, ...]) -> None:
+    """Training mode for all parts but those of these names."""
+    module.train()
+    for name in evaluated:
+        module.get_submodule(name).training = False

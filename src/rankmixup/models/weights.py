@@ -116,7 +116,7 @@ def freeze_body(model: nn.Module) -> None:
     """Train nothing but the head."""
     heads = head_names(model)
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(in_head(name, heads))
+        parameter.requires_grad_(parameter.requires_grad and in_head(name, heads))
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise InvalidInput(f"freeze must leave a linear layer to train, {type(model).__name__} has none")
 

@@ -13,6 +13,7 @@ from rankmixup.data import Split, View, evaluation_batches
 from rankmixup.metrics.ranking import fold_lambda
 from rankmixup.random import stream
 from rankmixup.training.processes import gather
+from rankmixup.types import evaluating
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,8 @@ class Predictor:
             # Each process has gathered BatchNorm statistics of its own since DDP last made them the first one's, which is what is saved.
             for buffer in self.model.buffers():
                 torch.distributed.broadcast(buffer, 0)
-        was_training = self.model.training
-        self.model.eval()
-        own = torch.cat([self.model(batch).float().cpu() for batch in batches])
-        self.model.train(was_training)
+        with evaluating(self.model):
+            own = torch.cat([self.model(batch).float().cpu() for batch in batches])
         logits = own.new_empty(size, own.shape[1])
         for rank, part in enumerate(gather(self.fabric, own)):
             logits[rank :: self.fabric.world_size] = part

@@ -16,6 +16,7 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions
 from rankmixup import random
 from rankmixup.data import Dataset
 from rankmixup.errors import WorkFailed
+from rankmixup.models.own import evaluated_parts, train_all_but
 from rankmixup.models.weights import freeze_body, train_head
 from rankmixup.runs import StoredRun
 from rankmixup.training.check import prepare
@@ -37,6 +38,7 @@ class TrainingState:
     def __init__(self, fabric: Fabric, store: StoredRun, dataset: Dataset, *, compiled: bool, model: nn.Module | None = None):
         self.fabric, self.store, self.run = fabric, store, store.run
         self.model, objective = prepare(self.run, dataset, rank=fabric.global_rank, model=model)
+        self._evaluated = evaluated_parts(self.model)
         self.checkpoints = Checkpoints(store.checkpoints, self.run.id)
         self.start = ""
         """What weights it started with, unless they are drawn or there is a checkpoint."""
@@ -61,8 +63,9 @@ class TrainingState:
         self.began = self.saved = time.monotonic()
 
     def train_mode(self) -> None:
-        """Set the network to training mode, or its head alone if the rest is frozen."""
-        self.step.train()
+        """Set the network to training mode, or its head alone if the rest is frozen; what was frozen when it was given stays so."""
+        self.objective.train()
+        train_all_but(self.model, self._evaluated)
         if self.run.freeze:
             train_head(self.model)
 

@@ -10,7 +10,7 @@ from scipy.stats import kstest
 import rankmixup as rm
 from rankmixup import random
 from rankmixup.errors import InvalidInput
-from rankmixup.evaluation import Estimate, Evaluation, Grouping, GroupMetrics, GroupStage, holm
+from rankmixup.evaluation import METRICS, Estimate, Evaluation, Grouping, GroupMetrics, GroupStage, holm, register_metric
 from rankmixup.evaluation.conditions import Condition, with_failures
 from rankmixup.evaluation.group_tests import GAP_KEYS, GroupedSamples, permutation_tests
 from rankmixup.evaluation.replicates import read_samples
@@ -175,6 +175,19 @@ def test_logits_of_a_group_may_look_like_probabilities():
     logits = torch.tensor([[0.3, 0.7], [2.0, 1.0], [0.0, 3.0]], dtype=torch.float64)
     report = rm.evaluate(logits, [0, 0, 1], groups=["x", "y", "y"], **FEW)
     assert report.groups["group"].before.groups["x"].metrics["nll"].value == pytest.approx(np.log(1 + np.exp(0.4)))
+
+
+def test_a_metric_of_logits_is_computed_on_the_logits_of_the_group(monkeypatch):
+    """Not on shifted ones, even where the logits of a group, large or small, look like probabilities."""
+    monkeypatch.setattr(METRICS, "_entries", dict(METRICS._entries))
+    register_metric("largest", most=9.0, needs="logits")(lambda logits, target: logits.amax(dim=1))
+    register_metric("whole", most=9.0, needs="logits")(lambda logits, target: logits.amax())
+    logits = torch.tensor([[0.27, 0.73]] * 13 + [[2.0, 1.0], [0.0, 3.0]] * 6, dtype=torch.float64)
+    groups = ["x"] * 10 + ["few"] * 3 + ["y"] * 12
+    found = rm.evaluate(logits, [0, 1] * 12 + [0], groups=groups, **FEW).groups["group"].before.groups
+    for name, value in (("x", 0.73), ("few", 0.73), ("y", 2.5)):
+        assert found[name].metrics["largest"].value == pytest.approx(value)
+        assert found[name].metrics["whole"].value == pytest.approx(max(value, 3.0 if name == "y" else 0))
 
 
 @pytest.mark.parametrize(

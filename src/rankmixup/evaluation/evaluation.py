@@ -188,7 +188,7 @@ def evaluate_scores(
 def estimate_metrics(scores: Scores, *, num_bins: int = 15, replicates: int = 1000, seed: int = 0) -> Metrics:
     """Every metric with its uncertainty; None where it is not defined on these scores."""
     more: dict[str, Any] = {"num_bins": num_bins, "replicates": replicates, "rng": random.stream(seed, "uncertainty")}
-    found = metric_uncertainty(scores.scores, scores.labels, from_logits=scores.from_logits, **more)
+    found = metric_uncertainty(scores.scores, scores.labels, from_logits=scores.from_logits, part=scores.part, **more)
     return {key: found.get(key) for key in METRICS}
 
 

@@ -146,14 +146,12 @@ def _stage(
 
 
 def _subset(scores: Scores, rows: torch.Tensor) -> Scores:
-    chosen = scores.scores[rows.to(scores.scores.device)]
-    if scores.from_logits and bool(((chosen >= 0) & (chosen <= 1)).all()):
-        chosen = chosen + 2  # the same logits, which a few rows may not be taken for probabilities of
-    return Scores(chosen, scores.labels[rows.to(scores.labels.device)], scores.from_logits, scores.class_names)
+    rows = rows.to(scores.scores.device)
+    return replace(scores, scores=scores.scores[rows], labels=scores.labels[rows], part=True)
 
 
 def _values_alone(scores: Scores, num_bins: int) -> Metrics:
-    values = all_metrics(scores.scores, scores.labels, num_bins=num_bins, from_logits=scores.from_logits)
+    values = all_metrics(scores.scores, scores.labels, num_bins=num_bins, from_logits=scores.from_logits, part=True)
     own = custom_values(scores, custom_keys(scores.scores.shape[1]))
     values |= {key: each.mean().item() for key, each in own.items()}
     return {key: None if (value := values.get(key)) is None else Estimate(value) for key in METRICS}

@@ -116,12 +116,13 @@ def read_samples(
     from_logits: bool,
     each: Callable[[Rows], None] = lambda rows: None,
     more: Mapping[str, Tensor] | None = None,
+    part: bool = False,
 ) -> Samples:
     """Check the scores and reduce them to columns, with `more` columns; `each` is called with every chunk of rows."""
     check_num_bins(num_bins)
     columns: dict[str, Tensor] = {}
     filled = 0
-    for rows in checked_rows(scores, target, from_logits=from_logits):
+    for rows in checked_rows(scores, target, from_logits=from_logits, part=part):
         found = {"accuracy": rows.right_within(1), **({"top5_accuracy": rows.right_within(5)} if rows.scores.shape[1] >= 5 else {})}
         found |= {"nll": rows.nll, "brier": rows.brier, "confidence": rows.confidence, "log_odds": rows.log_odds}
         # Into their place at once: joined in the end, the columns would be held twice.

@@ -1,7 +1,7 @@
 """Scores of a set of samples: logits or probabilities, and the labels they belong to."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +28,11 @@ class Scores:
     labels: Tensor
     from_logits: bool = True
     class_names: tuple[str, ...] | None = None
+    part: bool = field(default=False, repr=False, compare=False)
+    """Whether these are some rows of checked scores: a few rows of logits may look like probabilities and are not refused for it."""
 
     def __post_init__(self) -> None:
-        check_scores(self.scores, self.labels, from_logits=self.from_logits, target_name="labels")
+        check_scores(self.scores, self.labels, from_logits=self.from_logits, target_name="labels", part=self.part)
         scores, labels = scores_and_labels(self.scores, self.labels, from_logits=self.from_logits, target_name="labels")
         object.__setattr__(self, "scores", scores)
         object.__setattr__(self, "labels", labels)

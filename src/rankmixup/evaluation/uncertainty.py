@@ -37,6 +37,7 @@ def metric_uncertainty(
     num_bins: int = 15,
     replicates: int = 1000,
     rng: torch.Generator,
+    part: bool = False,
 ) -> dict[str, Estimate]:
     """Every metric that is defined, with what is known of its uncertainty.
 
@@ -46,6 +47,7 @@ def metric_uncertainty(
     or all wrong, only the accuracies and means have an interval: the bootstrap then sees no noise at all.
     The roughest interval is that of the maximum: which bin holds it is itself uncertain. Where that bin holds fewer than `FEW` samples, the
     verdict is never "not distinguishable from calibrated" but "rests on a bin of 3 samples".
+    With `part`, rows of larger scores are not taken for probabilities, as in `Scores`.
     An interval may reach down to 0 beside the verdict "miscalibrated": it cuts 2.5 % off each side, the test 5 % off one.
     """
     check_num_bins(num_bins)
@@ -58,10 +60,10 @@ def metric_uncertainty(
     # The state of the generator seeds another one, so that no draw of other metrics depends on the classwise ones.
     per_class = ClassReplicates(classes, num_bins, len(logits), replicates, crc32(rng.get_state().numpy().tobytes()))
     keys = custom_keys(classes)
-    scores = [Scores(logits, target, from_logits)] if keys else []
+    scores = [Scores(logits, target, from_logits, part=part)] if keys else []
     custom = custom_values(scores[0], keys) if keys else {}
     columns = {key: custom.pop(key) for key in keys if custom[key].ndim == 1}
-    samples = read_samples(logits, target, num_bins=num_bins, from_logits=from_logits, each=per_class.add, more=columns)
+    samples = read_samples(logits, target, num_bins=num_bins, from_logits=from_logits, each=per_class.add, more=columns, part=part)
     values = _values(samples, per_class.gaps)
     (draws,) = bootstrap([samples], replicates, rng)
     floors = error_floors(samples, values, replicates, rng)
@@ -108,7 +110,7 @@ def _percentile_interval(values: Tensor) -> tuple[float | None, float | None]:
 
 
 def all_metrics(
-    logits: Logits, target: Target, *, num_bins: int = 15, from_logits: bool = True, classwise: bool = True
+    logits: Logits, target: Target, *, num_bins: int = 15, from_logits: bool = True, classwise: bool = True, part: bool = False
 ) -> dict[str, float | None]:
     """Every metric, from one pass over the scores and one sort of the confidences; fractions, not percent.
 
@@ -123,7 +125,7 @@ def all_metrics(
         if classwise:
             gaps = rows.class_gaps(num_bins).cpu() + (0 if gaps is None else gaps)
 
-    return _values(read_samples(logits, target, num_bins=num_bins, from_logits=from_logits, each=add_gaps), gaps)
+    return _values(read_samples(logits, target, num_bins=num_bins, from_logits=from_logits, each=add_gaps, part=part), gaps)
 
 
 def _values(samples: Samples, per_class: Float[Tensor, "K H"] | None) -> dict[str, float | None]:

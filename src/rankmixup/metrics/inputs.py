@@ -76,21 +76,23 @@ def scores_and_labels(
     return scores, target
 
 
-def checked_rows(scores: ArrayLike, target: ArrayLike, *, from_logits: bool, target_name: str = "target") -> Iterator[Rows]:
+def checked_rows(
+    scores: ArrayLike, target: ArrayLike, *, from_logits: bool, target_name: str = "target", part: bool = False
+) -> Iterator[Rows]:
     """Chunks of rows in order; each is checked just before, while it is read into the cache anyway.
 
     Refuses, in one sentence, scores and labels from which no right number can be computed. What all rows together may not be is
-    known when the last one has been read.
+    known when the last one has been read; of a `part` of rows that were checked together, it is known to be fine.
     """
     scores, target = scores_and_labels(scores, target, from_logits=from_logits, target_name=target_name)
     scores = scores.detach()
     look_like_probs = True
     for place in row_slices(scores, _CHUNK):
-        part = scores[place]
-        part = part.to(torch.promote_types(part.dtype, torch.float32)).contiguous()  # half precision is slow, transposed scores slower
-        look_like_probs = _check_part(part, place.start, from_logits) and look_like_probs
-        yield Rows(part, target[place], from_logits)
-    if from_logits and look_like_probs:
+        chunk = scores[place]
+        chunk = chunk.to(torch.promote_types(chunk.dtype, torch.float32)).contiguous()  # half precision is slow, transposed scores slower
+        look_like_probs = _check_part(chunk, place.start, from_logits) and look_like_probs
+        yield Rows(chunk, target[place], from_logits)
+    if from_logits and look_like_probs and not part:
         # Rows of a single 1 among zeros are as likely logits written by hand, and rows [0, z] are those of one logit.
         fine = bool(((scores == 0) | (scores == 1)).all()) or (scores.shape[1] == 2 and not bool(scores[:, 0].any()))
         require(fine, "logits must not be probabilities, but every row lies in [0, 1] and sums to 1; pass from_logits=False if they are")
@@ -114,9 +116,11 @@ def _check_part(part: Tensor, start: int, from_logits: bool) -> bool:
     return probs
 
 
-def check_scores(scores: ArrayLike, target: ArrayLike, *, from_logits: bool = True, target_name: str = "target") -> None:
+def check_scores(
+    scores: ArrayLike, target: ArrayLike, *, from_logits: bool = True, target_name: str = "target", part: bool = False
+) -> None:
     """Refuse, in one sentence, scores and labels from which no right number can be computed."""
-    for _ in checked_rows(scores, target, from_logits=from_logits, target_name=target_name):
+    for _ in checked_rows(scores, target, from_logits=from_logits, target_name=target_name, part=part):
         pass
 
 

@@ -3,6 +3,9 @@
 import errno
 import json
 import os
+import subprocess
+import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -182,6 +185,29 @@ def test_mistakes_of_the_program_are_not_hidden(error, monkeypatch):
     monkeypatch.setattr("rankmixup.cli.list_command.run", run)
     with pytest.raises(type(error)):
         main(["list", "methods"])
+
+
+def test_warnings_are_sentences_each_said_once_also_when_the_command_fails(monkeypatch, capsys):
+    def run(argv):
+        for text in ("look out", "look out", "and\nhere"):
+            warnings.warn(text, stacklevel=1)
+        raise InvalidInput("the request is wrong")
+
+    monkeypatch.setattr("rankmixup.cli.list_command.run", run)
+    assert main(["list", "methods"]) == 2
+    assert capsys.readouterr().err == "warning: look out\nwarning: and\\nhere\nerror: the request is wrong\n"
+
+
+@pytest.mark.parametrize(("condition", "status"), [("ece>0%", 1), ("ece>99%", 0)])
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_reader_that_leaves_changes_no_exit_status(condition, status, more, tmp_path):
+    np.savez(tmp_path / "a.npz", logits=LOGITS, labels=LABELS)
+    reading, writing = os.pipe()
+    os.close(reading)  # as `head` does after its lines
+    command = [sys.executable, "-m", "rankmixup", "evaluate", str(tmp_path / "a.npz"), "--fail-if", condition, *more, *FEW]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=300)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (status, "")
 
 
 def test_max_gib_limits_what_is_read(tmp_path, monkeypatch, capsys):

@@ -11,12 +11,12 @@ import sys
 from collections.abc import Sequence
 
 from rankmixup import __version__
-from rankmixup.cli.output import print_error, status_of
+from rankmixup.cli.output import print_error, print_warnings, readers_may_leave, status_of
 from rankmixup.cli.parsing import parse, take_flag
 from rankmixup.errors import require, unknown_name
 
 COMMANDS = {
-    "demo": "train four methods on built-in data and compare their calibration",
+    "demo": "train five methods on built-in data and compare their calibration",
     "train": "train a network with a method: rankmixup train METHOD [options]",
     "runs": "list runs with their state and validation metrics",
     "evaluate": "compute metrics of a run or of a file of scores, with confidence intervals and noise floors",
@@ -58,7 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # By default standard output refuses file names that are not UTF-8.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        return _dispatch(_with_settings([argument for argument in arguments if argument != "--debug"]))
+        with readers_may_leave(), print_warnings():
+            return _dispatch(_with_settings([argument for argument in arguments if argument != "--debug"]))
     except KeyboardInterrupt as stopped:
         print(str(stopped) or "interrupted", file=sys.stderr)
         return getattr(stopped, "exit_status", 130)

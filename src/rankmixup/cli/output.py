@@ -1,12 +1,13 @@
 """What commands print. Text from outside is shown as it is; no message is longer than a screen."""
 
 import errno
+import io
 import json
 import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,12 +40,45 @@ def answer(as_json: bool, data: Callable[[], Any], view: "Callable[[], Renderabl
 
 @contextmanager
 def print_warnings() -> Iterator[None]:
-    """Print the warnings of the block as sentences on standard error, without the place in the code."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
+    """Print the warnings of the block as sentences on standard error when they come, each once and without the place in the code."""
+    said: set[str] = set()
+
+    def say(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in said:
+            said.add(str(message))
+            print(f"warning: {one_line(str(message))}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        if not sys.warnoptions:  # what Python was told with -W or PYTHONWARNINGS
+            warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = say
         yield
-    for message in dict.fromkeys(str(each.message) for each in caught):
-        print(f"warning: {one_line(message)}", file=sys.stderr)
+
+
+@contextmanager
+def readers_may_leave() -> Iterator[None]:
+    """Let work go on, and end with its own exit status, if nobody reads standard output any more, as `head` after its lines."""
+    try:
+        number = sys.stdout.fileno()
+    except (AttributeError, OSError, ValueError):  # replaced by something that is no file
+        number = -1
+    if number < 0 or sys.stdout.isatty():
+        yield
+        return
+    sys.stdout.flush()
+    pipe = io.BufferedWriter(_Pipe(number, "w", closefd=False))
+    with io.TextIOWrapper(pipe, sys.stdout.encoding, sys.stdout.errors) as out, redirect_stdout(out):
+        yield
+
+
+class _Pipe(io.FileIO):
+    """A file that takes what nobody reads."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return len(data)
 
 
 def print_error(error: Exception) -> None:

@@ -126,6 +126,41 @@ def test_a_file_that_cannot_be_loaded_is_refused_in_a_sentence(tmp_path, text, s
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_file_that_cannot_be_loaded_stops_no_other_and_is_tried_again(plugin):
+    """In a process that goes on, as a notebook does, after its user has repaired the file."""
+    (plugin.parent / "bad.py").write_text(PLUGIN.replace("plugged", "repaired") + "\nraise RuntimeError('not yet')")
+    (plugin.parent / "dist-1.dist-info").mkdir()
+    (plugin.parent / "dist-1.dist-info" / "METADATA").write_text("Name: dist\nVersion: 1")
+    (plugin.parent / "dist-1.dist-info" / "entry_points.txt").write_text("[rankmixup.methods]\npoint = point")
+    (plugin.parent / "point.py").write_text(PLUGIN.replace("plugged", "pointed"))
+    code = """
+from pathlib import Path
+from rankmixup.errors import InvalidInput
+from rankmixup.methods import Method
+for _ in range(2):
+    try:
+        "nothing" in Method.registry
+    except InvalidInput as error:
+        print(error)
+print("plugged-method" in Method.registry._entries)
+text = Path("bad.py").read_text()
+Path("bad.py").write_text(text.partition("\\nraise")[0])
+print([name + "-method" in Method.registry for name in ("plugged", "repaired", "pointed")])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=plugin.parent,
+        env={**os.environ, "RANKMIXUP_PLUGINS": "bad.py,plugged file.py", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    first, second, *rest = done.stdout.splitlines()
+    assert first == second == f"plug-in {(plugin.parent / 'bad.py').resolve()} could not be loaded: RuntimeError: not yet"
+    assert rest == ["True", "[True, True, True]"]
+
+
 def test_flags_without_a_file_or_with_two_in_one_are_refused(tmp_path):
     for arguments in (["runs", "--plugin"], ["--plugin=", "runs"], ["runs", "--plugin", "a.py,b.py"]):
         done = run(tmp_path, *arguments)

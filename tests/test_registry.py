@@ -96,6 +96,23 @@ def test_a_name_is_given_once(shapes):
     assert shapes.register("round-one")(circle) is circle  # the same again, as when a module is loaded twice
 
 
+def test_what_is_defined_again_replaces_what_it_was():
+    shapes, cell = (
+        Registry("shape"),
+        "@shapes.register('mine', 'own')\nclass Mine:\n    sides = {}\n@shapes.register('f')\ndef f(): return {}",
+    )
+    notebook = {"__name__": "__main__", "shapes": shapes}
+    for sides in (3, 4):  # a cell of a notebook, edited and run again
+        exec(cell.format(sides, sides), notebook)
+        assert shapes["mine"].sides == shapes["own"].sides == shapes["f"]() == sides
+    for name in ("mine", "own"):
+        with pytest.raises(InvalidInput, match=f"shape '{name}' is already registered"):
+            shapes.register(name)(Own)
+        with pytest.raises(InvalidInput, match=f"shape '{name}' is already registered"):
+            exec(f"@shapes.register('{name}')\nclass Mine: ...", {"__name__": "another_module", "shapes": shapes})
+    assert shapes["mine"].sides == 4
+
+
 def test_an_alias_leads_to_its_entry_and_is_not_listed(shapes):
     shapes.register("flat-one", "plane", "sheet")(Own)
     assert shapes["plane"] is shapes["sheet"] is shapes["flat-one"] is Own

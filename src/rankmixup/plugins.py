@@ -18,11 +18,15 @@ _VARIABLE = "RANKMIXUP_PLUGINS"
 
 
 def load_plugins() -> None:
-    """Run each file that RANKMIXUP_PLUGINS names, separated by commas or as PATH is, once in a process."""
+    """Run each file that RANKMIXUP_PLUGINS names, separated by commas or as PATH is, once in a process.
+
+    A file that cannot be loaded stops no other, and is tried again by the next call.
+    """
     listed = re.split(f"[,{re.escape(os.pathsep)}]", os.environ.get(_VARIABLE, ""))
     files = dict.fromkeys(Path(file.strip()).resolve() for file in listed if file.strip())
     if files:
         os.environ[_VARIABLE] = os.pathsep.join(map(str, files))  # absolute, for processes that start in another folder
+    failed = []
     for file in files:
         # The same name in every process, and another one for a file of the same name in another folder.
         stem = re.sub(r"\W", "_", file.stem)
@@ -39,7 +43,9 @@ def load_plugins() -> None:
         except (Exception, SystemExit) as error:
             del sys.modules[name]
             reason = str(error) if isinstance(error, InvalidInput) else f"{type(error).__name__}: {error}"
-            raise InvalidInput(f"plug-in {file} could not be loaded: {reason}") from error
+            failed.append((f"plug-in {file} could not be loaded: {reason}", error))
+    if failed:
+        raise InvalidInput("; ".join(sentence for sentence, _ in failed)) from failed[0][1]
 
 
 load_plugins()

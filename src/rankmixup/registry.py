@@ -24,12 +24,12 @@ class Registry(Generic[T]):
     def register(self, name: str, *aliases: str) -> Callable[[Entry], Entry]:
         """Class or function decorator that registers its target as `name`; it is found by `aliases` too but listed once.
 
-        A class also gets an attribute `name`.
+        A class also gets an attribute `name`. What is defined again in the same place, as by a cell of a notebook, replaces what it was.
         """
 
         def decorate(entry: Entry) -> Entry:
             for taken in (name, *aliases):
-                if self._entries.get(self._aliases.get(taken, taken), entry) is not entry:
+                if not _same_definition(self._entries.get(self._aliases.get(taken, taken), entry), entry):
                     raise InvalidInput(f"{self.kind} {taken!r} is already registered; choose another name")
             self._entries[name] = entry  # type: ignore[assignment]
             self._aliases |= dict.fromkeys(aliases, name)
@@ -63,14 +63,22 @@ class Registry(Generic[T]):
     def _load_plugins(self) -> None:
         if self._entry_point_group is None:
             return
-        # Looked up once, on the first miss or listing, so that importing the library runs nobody else's code.
+        # Looked up on the first miss or listing, so that importing the library runs nobody else's code.
+        importlib.import_module("rankmixup.plugins")  # which loads the files that the user asks for; all is tried again if one is bad
         group, self._entry_point_group = self._entry_point_group, None
-        importlib.import_module("rankmixup.plugins")  # which loads the files that the user asks for
         for point in entry_points(group=group):
             try:
                 point.load()
             except Exception as error:
                 warnings.warn(f"{self.kind} plugin {point.name!r} ({point.value}) could not be loaded: {error}", stacklevel=3)
+
+
+def _same_definition(one: object, other: object) -> bool:
+    """Whether two entries are one, or were made by the same lines of code, which have run twice."""
+    # An entry without a name, such as a metric, is known by its function.
+    sources = [each if hasattr(each, "__qualname__") else getattr(each, "function", each) for each in (one, other)]
+    places = [(getattr(each, "__module__", None), getattr(each, "__qualname__", None)) for each in sources]
+    return one is other or (places[0] == places[1] and places[0][1] is not None)
 
 
 def first_line(thing: object) -> str:

@@ -118,6 +118,16 @@ def test_what_cannot_be_registered(registered):
         register_metric("ece")(lambda probs, target: 0.0)
 
 
+def test_a_metric_that_is_defined_again_replaces_what_it_was(rng, registered):
+    for value in (0.25, 0.5):
+
+        @register_metric("mine")
+        def mine(probs, target, value=value):
+            return value
+
+    assert rm.evaluate(*model(rng), **FEW).value("mine") == 0.5
+
+
 def test_every_metric_says_what_it_is():
     import rankmixup.metrics
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rankmixup.cli.main import COMMANDS, main
+from rankmixup.experiments import DEMO_METHODS
 
 LOGITS = np.array([[2.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 1.0, 0.5], [4.0, 0.0, 0.0]])
 LABELS = np.array([0, 1, 2, 0])
@@ -44,6 +45,20 @@ def test_help_answers_without_torch(arguments):
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "usage" in done.stdout
+
+
+def test_help_and_pages_name_what_the_demo_trains(capsys):
+    with pytest.raises(SystemExit):
+        main(["demo", "--help"])
+    text, number = (
+        " ".join(capsys.readouterr().out.replace("│", "").split()),
+        ("no", "one", "two", "three", "four", "five", "six")[len(DEMO_METHODS)],
+    )
+    assert all(name in text for name in DEMO_METHODS.values())
+    page = Path("docs/start/get-started.md").read_text()
+    for said in (text, COMMANDS["demo"], page.partition("## 2. The demo")[2]):
+        assert f"rain {number} methods" in said.replace("trains", "train")
+    assert all(f"\n{name} " in page for name in DEMO_METHODS.values())
 
 
 def test_evaluating_a_file_imports_no_slow_library_that_it_does_not_need(scores):

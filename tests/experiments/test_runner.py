@@ -12,7 +12,7 @@ import pytest
 from rankmixup.experiments import Task, Workplace, run_tasks
 from rankmixup.experiments.estimate import cost_of
 from rankmixup.experiments.runner import LOSSES, Event, attempt
-from rankmixup.experiments.workers import visible_gpus
+from rankmixup.experiments.workers import _serve, visible_gpus
 from rankmixup.hardware import Hardware
 from rankmixup.methods import CrossEntropy, LabelSmoothing
 from rankmixup.runs import Optimisation, Run, StoredRun
@@ -69,11 +69,29 @@ def test_what_is_done_needs_no_worker(tmp_path, monkeypatch):
 
 
 def test_gpus_are_those_that_are_allowed(monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     assert visible_gpus() == ["3", "5"]
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     assert visible_gpus() == ["0", "1"]
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,-1,5")
+    assert visible_gpus() == ["3"]
+
+
+@pytest.mark.parametrize("listed", ["-1", "", "0", "NoDevFiles"])
+def test_without_a_gpu_there_is_none_whatever_is_listed(listed, monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", listed)
+    assert visible_gpus() == []
+
+
+def test_a_worker_starts_on_a_system_without_process_groups(monkeypatch):
+    monkeypatch.delattr("os.setpgrp")
+    monkeypatch.setattr("rankmixup.experiments.workers._exit_with_parent", lambda: None)
+    ours, theirs = multiprocessing.Pipe()
+    ours.close()  # there is no task
+    _serve(theirs, Workplace(Path("runs")), None)
 
 
 @pytest.mark.slow

@@ -14,7 +14,11 @@ from rankmixup.hardware import Hardware
 
 @dataclass
 class Demo:
-    """Train cross-entropy, Mixup and RankMixup on built-in data; print a table, draw two figures and write an HTML report."""
+    """Train five methods on built-in data; print a table, draw two figures and write an HTML report.
+
+    They are cross-entropy, Mixup, the paper's losses RankMixup MRL and RankMixup M-NDCG, and our variant RankMixup auto. This takes
+    two to three minutes on two cores, and about a minute with one seed.
+    """
 
     seeds: int = 3
     """Number of runs of each method."""

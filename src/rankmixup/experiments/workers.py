@@ -61,8 +61,9 @@ def on_workers(tasks: Sequence[Task], place: Workplace, number: int | None) -> I
 
 def visible_gpus() -> list[str]:
     """What CUDA_VISIBLE_DEVICES must be for each of the GPUs that this process may use."""
-    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return listed.split(",") if listed else [str(number) for number in range(torch.cuda.device_count())]
+    there, listed = torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    # CUDA takes the list up to its first entry that is no GPU, such as -1.
+    return listed.split(",")[:there] if listed else [str(number) for number in range(there)]
 
 
 class _Worker:
@@ -95,7 +96,8 @@ class _Worker:
 
 def _serve(connection: Connection, place: Workplace, gpu: str | None) -> None:
     # Ctrl-C reaches all processes of a terminal's group; the parent decides, and terminates this one, which saves its run.
-    os.setpgrp()
+    if hasattr(os, "setpgrp"):  # not on Windows
+        os.setpgrp()
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu

@@ -3,6 +3,8 @@
 import errno
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import warnings
@@ -12,10 +14,12 @@ import numpy as np
 import pytest
 import torch
 
+import rankmixup as rm
 from rankmixup.cli.main import main
 from rankmixup.cli.output import make_folder, require_writable
 from rankmixup.errors import InvalidInput
 from rankmixup.reports.tables import listing, to_text
+from tests.deploy.conftest import stored  # noqa: F401 - a fixture
 
 LOGITS, LABELS = np.array([[2.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 1.0, 0.5], [4.0, 0.0, 0.0]]), np.array([0, 1, 2, 0])
 FEW = ["--replicates", "5"]
@@ -137,6 +141,57 @@ def test_files_that_are_read_are_not_overwritten(tmp_path, monkeypatch, capsys, 
     assert main([*command.split(), victim, *FEW]) == 2
     assert capsys.readouterr().err == f"error: {victim} must be a new file for the output, it is one of the inputs\n"
     assert Path(victim).read_bytes() == before
+
+
+def test_no_output_replaces_a_file_of_a_run_or_of_an_exported_folder(tmp_path, monkeypatch, capsys, stored):  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+    for name in ("test", "other"):
+        np.savez(f"{name}.npz", logits=np.eye(3).repeat(5, axis=0), labels=np.arange(3).repeat(5))
+    run, exported = Path("run"), Path("exported")
+    shutil.copytree(stored.path, run)
+    rm.load(stored).export(exported, data_root=tmp_path)
+    Path("link").symlink_to(run)
+    (run / "result.json").unlink()  # which the run will have
+    names = [path for folder in (run, exported) for path in folder.rglob("*") if path.is_file()]
+    names += [run / "result.json", run / "predictions" / "ood-new.npz", Path("link") / "run.json", exported / ".." / "run" / "run.json"]
+    for name in names:
+        folder = (exported if name.parts[:1] == ("exported",) and ".." not in name.parts else run).resolve()
+        with pytest.raises(InvalidInput, match=re.escape(f"{name} must be a new file for the output, it is one of the files of {folder}")):
+            require_writable(None, name)
+    require_writable(run / "report.html", exported / "predictions.csv", Path("run.json"), Path("SHA256SUMS"))
+    before = (run / "run.json").read_bytes()
+    for command in (
+        "report test.npz -o",
+        "evaluate test.npz --csv",
+        "compare a=test.npz b=other.npz --html",
+        "predict run . -o",
+        "shift run --csv",
+    ):
+        assert main([*command.split(), "run/run.json"]) == 2
+        assert "run.json must" in capsys.readouterr().err
+    assert (run / "run.json").read_bytes() == before
+
+
+def test_files_hold_what_their_suffix_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("test", "other"):
+        np.savez(f"{name}.npz", logits=np.eye(3).repeat(5, axis=0), labels=np.arange(3).repeat(5))
+    both = ["a=test.npz", "b=other.npz"]
+    for arguments, suffixes in (
+        (["report", "test.npz", "-o", "x.pdf"], ".html or .htm"),
+        (["report", "test.npz", "-o", "x.html.csv"], ".html or .htm"),
+        (["evaluate", "test.npz", "--html", "x.pdf"], ".html or .htm"),
+        (["evaluate", "test.npz", "--csv", "x.json"], ".csv"),
+        (["evaluate", "test.npz", "--class-csv", "x.xlsx"], ".csv"),
+        (["compare", *both, "--latex", "x.md"], ".tex or .latex"),
+        (["compare", *both, "--markdown", "x.html"], ".md or .markdown"),
+        (["shift", "run", "--csv", "x.md"], ".csv"),
+        (["shift", "run", "--figure", "x.pdf"], ".png or .svg"),
+    ):
+        assert main(arguments) == 2
+        assert capsys.readouterr().err == f"error: {arguments[-1]} must end in {suffixes}, which is what it will hold\n"
+    assert main(["evaluate", "test.npz", "--csv", "without a suffix", "--html", "UPPER.HTML", *FEW]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["UPPER.HTML", "other.npz", "test.npz", "without a suffix"]
 
 
 def test_a_reproduction_asks_for_its_output_first(tmp_path, capsys):

@@ -111,7 +111,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 def require_writable(*paths: Path | None, inputs: Iterable[Path | str | None] = ()) -> None:
-    """Refuse output files that cannot be written, or that would replace an input or each other, before any work is done."""
+    """Refuse output files that cannot be written, or that would replace an input, each other or a file of a run, before any work."""
     read = [Path(each) for each in inputs if each is not None]
     given = [path for path in paths if path is not None]
     for place, path in enumerate(given):
@@ -123,6 +123,27 @@ def require_writable(*paths: Path | None, inputs: Iterable[Path | str | None] = 
         require(path.parent.is_dir(), f"{path} must be in a folder that exists, {path.parent} does not")
         require(os.access(path.parent, os.W_OK), f"{path} must be in a folder that can be written to, {path.parent} cannot")
         require(not path.is_dir(), f"{path} must be a file, it is a folder")
+        owner = _owner(path)
+        require(owner is None, f"{path} must be a new file for the output, it is one of the files of {owner}")
+
+
+def require_suffix(path: Path | None, *suffixes: str) -> None:
+    """Refuse a file whose name says that it holds something else; a name without a suffix, such as /dev/stdout, says nothing."""
+    fine = path is None or path.suffix.lower() in ("", *suffixes)
+    require(fine, f"{path} must end in {' or '.join(suffixes)}, which is what it will hold")
+
+
+def _owner(path: Path) -> Path | None:
+    """The run or the exported folder that has the file at `path` for its own, or will have it."""
+    from rankmixup.deploy.folder import own_files
+    from rankmixup.runs.store import OWN_PARTS
+
+    for place in (path.absolute(), path.resolve()):
+        for folder in place.parents:
+            part = place.relative_to(folder).parts[0]
+            if (part in OWN_PARTS and (folder / "run.json").is_file()) or part in own_files(folder):
+                return folder.resolve()
+    return None
 
 
 def _same_file(one: Path, other: Path) -> bool:

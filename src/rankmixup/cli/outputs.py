@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from rankmixup.cli.options import OptionalPath
-from rankmixup.cli.output import require_writable
+from rankmixup.cli.output import require_suffix, require_writable
 
 if TYPE_CHECKING:
     from rankmixup.evaluation import Comparison, Evaluation
     from rankmixup.evaluation.results import FileKind
 
+_SUFFIXES: "dict[FileKind, tuple[str, ...]]" = {"html": (".html", ".htm"), "markdown": (".md", ".markdown"), "latex": (".tex", ".latex")}
 Conditions = tyro.conf.UseAppendAction[
     Annotated[tuple[str, ...], tyro.conf.arg(metavar="CONDITION", help_behavior_hint="(optional, repeatable)")]
 ]
@@ -34,6 +35,8 @@ class Outputs:
     def check_outputs(self, *inputs: Path | str | None) -> None:
         """Refuse files that cannot be written or that are read, before any work is done."""
         require_writable(*self._paths().values(), inputs=inputs)
+        for kind, path in self._paths().items():
+            require_suffix(path, *_SUFFIXES.get(kind, (".csv",)))
 
     def write(self, result: "Evaluation | Comparison") -> None:
         """Write each file that was asked for."""

@@ -8,7 +8,7 @@ import tyro
 
 from rankmixup.cli.group_options import Grouping
 from rankmixup.cli.options import Evaluating, Sources
-from rankmixup.cli.output import console, print_warnings, require_writable
+from rankmixup.cli.output import console, print_warnings, require_suffix, require_writable
 from rankmixup.errors import one_line, require
 
 
@@ -35,6 +35,7 @@ def run(options: Report) -> None:
     held_out = options.calibrate_on or (None,) * count
     require(len(held_out) == count, f"--calibrate-on must give one file for each of {count} sources, got {len(held_out)}")
     require_writable(options.output, inputs=(*options.sources, *options.calibrate_on, *options.group_files))
+    require_suffix(options.output, ".html", ".htm")
 
     from rankmixup.evaluation.comparison import paired_tests
     from rankmixup.reports.files import page_entries, write_page

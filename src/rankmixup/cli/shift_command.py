@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import tyro
 
 from rankmixup.cli.options import Json, OptionalPath
-from rankmixup.cli.output import answer, require_writable
+from rankmixup.cli.output import answer, require_suffix, require_writable
 from rankmixup.errors import require, require_whole
 from rankmixup.hardware import Accelerator, Hardware
 
@@ -62,7 +62,11 @@ def run(options: Shift) -> None:
     if options.baseline is not None and options.baseline not in paths:
         paths.insert(0, options.baseline)
     require_whole("--replicates", options.replicates, least=1)
-    require_writable(options.csv, options.markdown, options.figure)
+    figures = [options.figure and options.figure.with_suffix(suffix) for suffix in (".png", ".svg")]
+    require_suffix(options.csv, ".csv")
+    require_suffix(options.markdown, ".md", ".markdown")
+    require_suffix(options.figure, ".png", ".svg")
+    require_writable(options.csv, options.markdown, *figures)
 
     from rankmixup.reports.shift import shift_view
     from rankmixup.runs import StoredRun

@@ -153,12 +153,20 @@ def _below(part: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(f"{part}."): value for name, value in state.items() if name.startswith(f"{part}.")}
 
 
+def own_files(folder: Path) -> set[str]:
+    """Names of the files that an exported folder consists of; none of another folder."""
+    return {CHECKSUMS, *_sums(folder)} if (folder / CONFIG).is_file() and (folder / CHECKSUMS).is_file() else set()
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    with readable(folder / CHECKSUMS, "a file of checksums", (OSError, UnicodeDecodeError)):
+        lines = (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()
+    return {found[2]: found[1] for line in lines if (found := re.fullmatch(r"([0-9a-f]{64})  (.+)", line))}
+
+
 def _check_sums(folder: Path, *names: str) -> None:
     """Raise unless the files are what the checksums say."""
-    path = folder / CHECKSUMS
-    with readable(path, "a file of checksums", (OSError, UnicodeDecodeError)):
-        lines = path.read_text(encoding="utf-8").splitlines()
-    sums = {found[2]: found[1] for line in lines if (found := re.fullmatch(r"([0-9a-f]{64})  (.+)", line))}
+    path, sums = folder / CHECKSUMS, _sums(folder)
     for name in names:
         require(name in sums, f"{path} must have a line for {name}, it has none")
         require(

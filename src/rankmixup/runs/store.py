@@ -26,6 +26,11 @@ T = TypeVar("T")
 CHECKPOINT_NAME = re.compile(r"(?P<kind>step|best)-(?P<position>\d{8,})-(?P<digest>[0-9a-f]{12})\.pt")
 """State or best weights, steps taken, and the beginning of the SHA-256 of the file's content."""
 RunState = Literal["running", "finished", "interrupted"]
+OWN_PARTS = frozenset(
+    {"run.json", "splits.json", "env.json", "log.jsonl", "metrics.csv", "result.json", "lock", "checkpoints", "predictions"}
+    | {"tensorboard", "wandb", "mlflow"}
+)
+"""Files and folders in the directory of a run that are its own."""
 
 
 class StoredRun:

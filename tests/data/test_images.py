@@ -127,6 +127,7 @@ def test_each_image_in_order_whatever_the_threads(tmp_path):
     for number in range(300):
         write_image(tmp_path / f"{number:03}.png", np.full((2, 2, 3), number % 256, dtype=np.uint8))
     (tmp_path / "007.png").write_bytes(b"")
-    results = list(decode_each(ImageFiles(tmp_path, tuple(image_names(tmp_path))), lambda image: fitted(image, 2)[0, 0, 0], "decoding"))
+    files = ImageFiles(tmp_path, tuple(image_names(tmp_path)))
+    results = list(decode_each(files, lambda image: fitted(image, 2).getpixel((0, 0))[0], "decoding"))
     assert isinstance(results[7], BadImage)
     assert [int(value) for number, value in enumerate(results) if number != 7] == [n % 256 for n in range(300) if n != 7]

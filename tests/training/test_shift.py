@@ -185,9 +185,10 @@ def test_images_are_corrupted_before_they_are_shrunk():
     split = rm.data.Split(torch.randint(256, (4, 3, 32, 32), generator=rng, dtype=torch.uint8), torch.arange(4), torch.arange(4))
     originals = Originals.given(split, shrink=2)
     where = torch.tensor([1, 3])
-    images = originals.bytes_at(where, rm.data.View(16, (0.5,) * 3, (0.2,) * 3))
+    view = rm.data.View(16, (0.5,) * 3, (0.2,) * 3)
+    images = originals.bytes_at(where, view)
     assert torch.equal(images, split.x[where])
-    assert torch.equal(originals.as_split(images, where).x, shrunk(split[where], 2).x)
+    assert torch.equal(originals.as_split(images, where, view).x, shrunk(split[where], 2).x)
 
 
 @pytest.mark.parametrize(

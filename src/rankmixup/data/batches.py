@@ -11,7 +11,7 @@ from torch import Tensor
 from rankmixup import random
 from rankmixup.data.base import Dataset, ImageFiles, Samples, Split
 from rankmixup.data.samples import inputs_made
-from rankmixup.data.transforms import Augmentation, decoded, file_transform, normalise
+from rankmixup.data.transforms import Augmentation, decoded, normalise, prepared_bytes
 from rankmixup.data.view import View
 from rankmixup.errors import require
 from rankmixup.types import Batch
@@ -106,7 +106,8 @@ def evaluation_batches(
 ) -> Iterator[Tensor]:
     """Inputs of every `world_size`-th sample, in order and without augmentation; at most 512 in a batch, fewer if they are large.
 
-    Images of another size or number of channels than the view's are made to fit, so that any data set can be shown to any network.
+    Bytes in memory are prepared as image files are, so that any data set can be shown to any network. Images that are prepared already
+    must be given as what `normalise` makes of them: floats, which a network of bytes takes as they are.
     """
     expected = view.input_shape
     parts = torch.arange(rank, len(split), world_size).split(batch_size or evaluation_batch_size(view))
@@ -119,13 +120,12 @@ def evaluation_batches(
         require(fits, f"images of floats must have the shape that the network takes, {expected}, got {shape}")
         yield from (normalise(_taken(split.x, part).view(-1, *expected), view).to(device) for part in parts)
         return
-    takes = view.values == "bytes" or (view.plain and not view.shape)
+    takes = view.values == "bytes" or (view.plain and not view.shape and view.in_channels in (1, 3))
     require(takes, f"samples must be floats of shape {expected}, as those that the network was trained on, got images of bytes")
     if isinstance(split.x, ImageFiles):
         yield from (normalise(each.to(device), view) for each in decoded(split.x, view, parts, workers))
     else:
-        fitted = file_transform(view, training=False)
-        yield from (normalise(fitted(_taken(split.x, part).to(device)), view) for part in parts)
+        yield from (normalise(prepared_bytes(_taken(split.x, part), view).to(device), view) for part in parts)
 
 
 def evaluation_batch_size(view: View) -> int:

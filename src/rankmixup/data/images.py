@@ -125,13 +125,13 @@ def to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def fitted(image: Image.Image, size: int) -> UInt8[np.ndarray, "S S 3"]:
+def fitted(image: Image.Image, size: int) -> Image.Image:
     """The largest square in the middle, resized (bilinear, antialiased) where it has another size."""
-    if image.size != (size, size):
-        side = min(image.size)
-        left, top = (image.width - side) // 2, (image.height - side) // 2
-        image = image.crop((left, top, left + side, top + side)).resize((size, size), Image.Resampling.BILINEAR)
-    return np.asarray(image)
+    if image.size == (size, size):
+        return image
+    side = min(image.size)
+    left, top = (image.width - side) // 2, (image.height - side) // 2
+    return image.crop((left, top, left + side, top + side)).resize((size, size), Image.Resampling.BILINEAR)
 
 
 def decode_each(files: ImageFiles, convert: Callable[[Image.Image], Decoded], title: str) -> Iterator[Decoded | BadImage]:
@@ -153,7 +153,7 @@ def decode_each(files: ImageFiles, convert: Callable[[Image.Image], Decoded], ti
 def decode_all(files: ImageFiles, size: int) -> tuple[UInt8[Tensor, "N 3 S S"], dict[str, str]]:
     """All images, fitted to `size` pixels, and why those that stay black do not decode."""
     pixels, bad = np.zeros((len(files), size, size, 3), dtype=np.uint8), {}
-    decoded = decode_each(files, lambda image: fitted(image, size), f"decoding {files.folder.name}")
+    decoded = decode_each(files, lambda image: np.asarray(fitted(image, size)), f"decoding {files.folder.name}")
     for number, image in enumerate(decoded):
         if isinstance(image, BadImage):
             bad[files.names[number]] = str(image)

@@ -4,7 +4,6 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -86,10 +85,11 @@ def _mean_and_std(view: View, dtype: torch.dtype, device: torch.device) -> tuple
 
 
 @functools.lru_cache(maxsize=8)
-def file_transform(view: View, *, training: bool) -> Callable[[Any], Any]:
-    """Transform of PIL images or bytes `[..., C, H, W]` to the colours and size of `view`, bilinear and antialiased.
+def file_transform(view: View, *, training: bool) -> Callable[[Image.Image], Image.Image]:
+    """Transform of a picture to the colours and size of `view`, bilinear and antialiased.
 
-    For evaluation it resizes the shorter side and takes the centre. For training it draws from torch's global generator.
+    For evaluation it resizes the shorter side and takes the centre; of images that are held in memory, it takes the centre and resizes
+    that. For training it draws from torch's global generator.
     """
     from torchvision.transforms import v2
 
@@ -99,17 +99,28 @@ def file_transform(view: View, *, training: bool) -> Callable[[Any], Any]:
     steps = [colours, v2.Resize(shorter, antialias=True), v2.CenterCrop(view.image_size)]
     if training and resized_crop:
         steps = [colours, v2.RandomResizedCrop(view.image_size, antialias=True)]
+    elif view.image_size <= SMALL and not resized_crop:
+        steps = [colours, v2.Lambda(functools.partial(fitted, size=view.image_size))]
     return v2.Compose([*steps, v2.RandomHorizontalFlip()] if training and view.flip else steps)
 
 
 def prepared(image: Image.Image, view: View) -> UInt8[Tensor, "C S S"]:
-    """One RGB image in the colours and size of `view`, as images of a folder are: see `Folder`."""
+    """A picture in the colours and size of `view`, which only `normalise` must follow.
+
+    Every image that is evaluated or predicted comes through here, once: to prepare it again would cut off another border.
+    """
     from torchvision.transforms.v2.functional import pil_to_tensor
 
-    fit = file_transform(view, training=False)
-    if view.image_size > SMALL:
-        return pil_to_tensor(fit(image))
-    return fit(torch.from_numpy(fitted(image, view.image_size).copy()).permute(2, 0, 1))
+    return pil_to_tensor(file_transform(view, training=False)(image))
+
+
+def prepared_bytes(images: UInt8[Tensor, "B A H W"], view: View) -> UInt8[Tensor, "B C S S"]:
+    """Images in memory, with one or three channels, each `prepared` as the picture that it is."""
+    if images.shape[1:] == view.input_shape and view.augment != "resized-crop":
+        return images
+    pixels = images.permute(0, 2, 3, 1).cpu().numpy()
+    grey = images.shape[1] == 1
+    return torch.stack([prepared(Image.fromarray(each[..., 0] if grey else each), view) for each in pixels]).to(images.device)
 
 
 def decoded(

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from rankmixup import random
-from rankmixup.data import ImageFiles, Split, evaluation_batches
+from rankmixup.data import ImageFiles, evaluation_batches
 from rankmixup.data.base import Samples
-from rankmixup.data.transforms import decoded, file_transform
+from rankmixup.data.transforms import decoded, normalise, prepared_bytes
 from rankmixup.deploy.card import write_card
 from rankmixup.deploy.folder import CONFIG, Description, read_folder, write_checksums, write_weights
 from rankmixup.deploy.graph import INPUT, OUTPUT, ServedModel, exported_program, run_onnx, run_pt2, write_onnx, write_pt2
@@ -87,8 +87,7 @@ def export_model(
     # On the CPU, where graphs are traced; the user's own model stays where it is.
     source = copy.deepcopy(model).cpu().eval()
     samples, compared_on = _held_out_samples(source, None if data_root is None else Path(data_root))
-    split = Split(samples, torch.zeros(len(samples), dtype=torch.long), torch.arange(len(samples)))
-    inputs = torch.cat(list(evaluation_batches(split, source.view)))
+    inputs = normalise(samples, source.view)
     with torch.no_grad():
         probabilities = source(inputs).softmax(dim=1)
     parts = (slice(None), slice(0, 1), slice(1, 4))  # of several sizes
@@ -122,7 +121,7 @@ def export_model(
 
 
 def _held_out_samples(model: CalibratedModel, data_root: Path | None) -> tuple[Tensor, str]:
-    """Test samples of the run in the network's size, or random ones where the data is not there, and what they are."""
+    """Test samples of the run, prepared but not normalised, or random ones where the data is not there, and what they are."""
     view, place = model.view, model.origin.place
     if isinstance(place, StoredRun):
         with contextlib.suppress(InvalidInput, WorkFailed, OSError):
@@ -130,11 +129,11 @@ def _held_out_samples(model: CalibratedModel, data_root: Path | None) -> tuple[T
             few = split[torch.arange(min(_SAMPLES, len(split)))]
             require(len(few) >= 4, "too few to compare batches of several sizes")
             if isinstance(few.x, ImageFiles):
-                few = dataclasses.replace(few, x=next(decoded(few.x, view, [torch.arange(len(few))], 0)))
-            if isinstance(few.x, Samples):  # which are the network's input as they are
-                few = dataclasses.replace(few, x=torch.cat(list(evaluation_batches(few, view, workers=0))))
-            assert isinstance(few.x, Tensor)
-            x = few.x if view.values == "floats" else file_transform(view, training=False)(few.x)
+                x = next(decoded(few.x, view, [torch.arange(len(few))], 0))
+            elif isinstance(few.x, Samples):  # which are the network's input as they are
+                x = torch.cat(list(evaluation_batches(few, view, workers=0)))
+            else:
+                x = few.x if view.values == "floats" else prepared_bytes(few.x, view)
             return x, f"{len(few)} test samples"
     shape, rng = (_SAMPLES, *view.input_shape), random.stream(0, "export")
     drawn = torch.randn(shape, generator=rng) if view.values == "floats" else torch.randint(256, shape, dtype=torch.uint8, generator=rng)

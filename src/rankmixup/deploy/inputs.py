@@ -15,7 +15,7 @@ from torch import Tensor
 
 from rankmixup.data import ImageFiles, Split, View, evaluation_batches
 from rankmixup.data.images import BadImage, decode_each, list_images, to_rgb
-from rankmixup.data.transforms import prepared
+from rankmixup.data.transforms import normalise, prepared, prepared_bytes
 from rankmixup.errors import InvalidInput, require, shown
 
 Input = str | os.PathLike[str] | Image.Image | NDArray[Any] | Tensor | Sequence[Any]
@@ -31,29 +31,29 @@ def input_batches(x: Input, view: View, *, batch_size: int, device: torch.device
     """
     if isinstance(x, str | os.PathLike):
         for _, images in decoded_batches(image_files(Path(x)), view, batch_size):
-            yield from _of_tensor(images, view, batch_size, device)
+            yield normalise(images.to(device), view)
     elif isinstance(x, Tensor | np.ndarray):
         given = as_samples(x, view)
-        if given.dtype == torch.uint8 and given.shape[2:] != (view.image_size, view.image_size):
-            for part in given.split(batch_size):  # each as the picture that it is
-                yield from _of_tensor(torch.stack([_fitted(sample, view) for sample in part]), view, batch_size, device)
+        if given.is_floating_point():
+            yield from _of_floats(given, view, batch_size, device)
         else:
-            yield from _of_tensor(given, view, batch_size, device)
+            yield from (normalise(prepared_bytes(part, view).to(device), view) for part in given.split(batch_size))
     elif isinstance(x, Sequence) and not isinstance(x, bytes):
         require(len(x) > 0, f"{_RULE}, got an empty list")
         for start in range(0, len(x), batch_size):
             samples = [_sample(each, view) for each in x[start : start + batch_size]]
             kinds = sorted({str(each.dtype) for each in samples})
             require(len(kinds) == 1, f"x must hold samples of bytes or of floats, got {' and '.join(kinds)}")
-            yield from _of_tensor(torch.stack(samples), view, batch_size, device)
+            batch = torch.stack(samples)
+            yield from _of_floats(batch, view, batch_size, device) if batch.is_floating_point() else [normalise(batch.to(device), view)]
     else:
-        yield from _of_tensor(_sample(x, view).unsqueeze(0), view, batch_size, device)
+        yield normalise(_sample(x, view).unsqueeze(0).to(device), view)
 
 
 def decoded_batches(
     files: ImageFiles, view: View, batch_size: int, bad: dict[str, str] | None = None
 ) -> Iterator[tuple[list[str], UInt8[Tensor, "B C S S"]]]:
-    """Names and bytes of the files that decode; why the others do not goes to `bad`, and is raised without it."""
+    """Names and prepared bytes of the files that decode; why the others do not goes to `bad`, and is raised without it."""
     _require_images(view)
     names: list[str] = []
     images: list[Tensor] = []
@@ -102,18 +102,17 @@ def as_samples(x: Tensor | NDArray[Any], view: View) -> Tensor:
     return x
 
 
-def _of_tensor(x: Tensor, view: View, batch_size: int, device: torch.device | str) -> Iterator[Float[Tensor, "B ..."]]:
-    if x.is_floating_point() and view.values == "bytes" and float(x.min()) >= 0 and float(x.max()) <= 1:
+def _of_floats(x: Float[Tensor, "N ..."], view: View, batch_size: int, device: torch.device | str) -> Iterator[Float[Tensor, "B ..."]]:
+    if view.values == "bytes" and float(x.min()) >= 0 and float(x.max()) <= 1:
         advice = "give bytes (0 to 255), or what model.preprocess returns"
         warnings.warn(f"x holds floats from 0 to 1, which the network takes as they are, not as colours; {advice}", stacklevel=3)
-    finite = not x.is_floating_point() or bool(x.isfinite().all())
-    require(finite, "x must hold finite numbers, it does not")
+    require(bool(x.isfinite().all()), "x must hold finite numbers, it does not")
     split = Split(x, torch.zeros(len(x), dtype=torch.long), torch.arange(len(x)))
     yield from evaluation_batches(split, view, device=device, batch_size=batch_size)
 
 
 def _sample(x: Any, view: View) -> Tensor:
-    """One sample `[C, H, W]`: bytes in the size of the view, or floats."""
+    """One sample `[C, H, W]`: prepared bytes, or floats."""
     if isinstance(x, str | os.PathLike):
         files = image_files(Path(x))
         require(len(files) == 1, f"{_RULE}; a folder must be given alone, not in a list, got {x}")
@@ -128,13 +127,7 @@ def _sample(x: Any, view: View) -> Tensor:
     require(isinstance(x, Tensor | np.ndarray), f"{_RULE}, got {shown(x)}")
     batch = as_samples(x, view)
     require(len(batch) == 1, f"x must be a list of single samples, got one of shape {list(x.shape)}")
-    return batch[0] if batch.is_floating_point() else _fitted(batch[0], view)
-
-
-def _fitted(sample: UInt8[Tensor, "C H W"], view: View) -> UInt8[Tensor, "C S S"]:
-    """An image of bytes in the size of the view, by way of a picture, so that both give the same."""
-    pixels = sample.permute(1, 2, 0)
-    return prepared(Image.fromarray((pixels if pixels.shape[2] == 3 else pixels.expand(-1, -1, 3)).contiguous().numpy()), view)
+    return batch[0] if batch.is_floating_point() else prepared_bytes(batch, view)[0]
 
 
 def _require_images(view: View) -> None:

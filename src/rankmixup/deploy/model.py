@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from rankmixup.data import DataSource, ImageFiles, View, parse_source
 from rankmixup.data.base import Split
 from rankmixup.data.batches import evaluation_batch_size, evaluation_batches
+from rankmixup.data.transforms import normalise
 from rankmixup.deploy.inputs import Input, decoded_batches, input_batches
 from rankmixup.errors import InvalidInput, listed, require, require_whole, shown
 from rankmixup.evaluation import Evaluation, Scores, evaluate, evaluate_scores
@@ -100,7 +101,8 @@ class CalibratedModel(nn.Module):
     def predict_files(self, files: ImageFiles, bad: dict[str, str]) -> Iterator[tuple[list[str], Float[Tensor, "B K"]]]:
         """Names and probabilities of image files, batch by batch; why files do not decode goes to `bad`."""
         for names, images in decoded_batches(files, self.view, evaluation_batch_size(self.view), bad):
-            yield names, self.predict_proba(images)
+            with self._evaluating():
+                yield names, self._probabilities(self._logits(normalise(images.to(self.device), self.view)))
 
     def evaluate(self, data: Any, *, data_root: str | Path | None = None, download: bool = False, **options: Any) -> Evaluation:
         """Metrics of other labelled data, before and after calibration with this model's calibrator.
@@ -128,10 +130,7 @@ class CalibratedModel(nn.Module):
         return Scores(self.split_logits(split), self._own_labels(split.y, names), class_names=self.class_names)
 
     def split_logits(self, split: Split) -> Float[Tensor, "N K"]:
-        """Logits of the samples of a split; image files are decoded as `predict_proba` does it."""
-        if isinstance(split.x, ImageFiles):
-            parts = decoded_batches(split.x, self.view, evaluation_batch_size(self.view))
-            return torch.cat([self.predict_logits(images) for _, images in parts])
+        """Logits of the samples of a split."""
         with self._evaluating():
             return torch.cat([self._logits(batch) for batch in evaluation_batches(split, self.view, device=self.device)])
 

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from rankmixup import random
 from rankmixup.config import content_hash
-from rankmixup.data.base import resolve_root
+from rankmixup.data import View
+from rankmixup.data.base import ImageFiles, resolve_root
 from rankmixup.data.corruptions import (
     CONSTANTS,
     CORRUPTIONS,
@@ -35,8 +36,8 @@ from rankmixup.training.predict import Predictor
 from rankmixup.training.trained import splits_of, trained_network
 
 Images = Literal["auto", "published", "generated"]
-_TOGETHER = 2000
-"""Images that are corrupted before the networks see them."""
+_TOGETHER, _FILES_TOGETHER = 2000, 512
+"""Images that are corrupted before the networks see them; fewer of those in files, which are large."""
 
 
 @dataclass(frozen=True)
@@ -170,13 +171,18 @@ def _predict_all(runs: Sequence[StoredRun], source: _Source, names: Sequence[str
     }
     with progress("predicting corrupted images", len(missing)) as advance:
         for (name, severity), lacking in missing.items():
-            _predict(lacking, predictors, source, name, severity, labels)
+            of_view: dict[View, list[StoredRun]] = {}
+            for run in lacking:
+                of_view.setdefault(predictors[run.run.id].view, []).append(run)
+            for members in of_view.values():
+                _predict(members, predictors, source, name, severity, labels)
             advance(1)
 
 
 def _predict(
     runs: Sequence[StoredRun], predictors: Mapping[str, Predictor], source: _Source, name: str, severity: int, labels: Int[Tensor, " N"]
 ) -> None:
+    """For runs whose networks take the same input."""
     clean = source.clean(name, severity)
     where = source.settings.subset(len(clean.split))
     if source.published is None or source.published.in_arrays:
@@ -184,11 +190,11 @@ def _predict(
         require(torch.equal(clean.split.y, labels), f"{rule}, they have others")
     first = predictors[runs[0].run.id]
     logits: dict[str, list[Tensor]] = {run.run.id: [] for run in runs}
-    for part in where.split(_TOGETHER):
+    for part in where.split(_FILES_TOGETHER if isinstance(clean.split.x, ImageFiles) else _TOGETHER):
         images = clean.bytes_at(part, first.view, first.workers)
         if source.published is None:
             images = CORRUPTIONS[name](images, severity, index=clean.split.index[part], seed=source.settings.seed)
-        split = clean.as_split(images, part)
+        split = clean.as_split(images, part, first.view)
         for run in runs:
             logits[run.run.id].append(predictors[run.run.id].predict(split))
     described = np.array(source.describe(name, severity))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rankmixup.data.base import DataSource, ImageFiles, Split
 from rankmixup.data.splits import shrunk
-from rankmixup.data.transforms import decoded
+from rankmixup.data.transforms import decoded, normalise
 from rankmixup.data.view import View
 from rankmixup.errors import require
 
@@ -51,16 +51,18 @@ class Originals:
         return isinstance(self.split.x, Tensor) and self.split.x.is_floating_point()
 
     def bytes_at(self, where: Int[Tensor, " M"], view: View, workers: int | None = None) -> UInt8[Tensor, "M C H W"]:
-        """Images as bytes; those in files at the size of the view."""
+        """Images as bytes; those in files `prepared` for the view."""
         if isinstance(self.split.x, ImageFiles):
             return torch.cat(list(decoded(self.split.x, view, where.split(256), workers)))
         x = self.split.x[where]
         assert isinstance(x, Tensor)
         return ((x - self.low) / max(self.high - self.low, 1e-12) * 255).round().to(torch.uint8) if self.in_floats else x.contiguous()
 
-    def as_split(self, images: UInt8[Tensor, "M C H W"], where: Int[Tensor, " M"]) -> Split:
-        """Bytes of these images, shrunk or as floats, with their labels."""
+    def as_split(self, images: UInt8[Tensor, "M C H W"], where: Int[Tensor, " M"], view: View) -> Split:
+        """What `bytes_at` gave, shrunk or as floats, with the labels; images in files as the network's input, since they are prepared."""
         split = Split(images, self.split.y[where], self.split.index[where])
+        if isinstance(self.split.x, ImageFiles):
+            return dataclasses.replace(split, x=normalise(images, view))
         if self.in_floats:
             return dataclasses.replace(split, x=images.float() / 255 * (self.high - self.low) + self.low)
         return shrunk(split, self.shrink)

@@ -8,7 +8,7 @@ from scipy import stats
 
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import Scores
-from rankmixup.evaluation.diagrams import lambda_curve, reliability, score_densities, temperature_curve
+from rankmixup.evaluation.diagrams import confidence_histogram, lambda_curve, reliability, score_densities, temperature_curve
 from rankmixup.metrics import expected_calibration_error, negative_log_likelihood
 from tests.reports.entries import make_scores
 
@@ -60,3 +60,12 @@ def test_raw_samples_are_last_in_a_lambda_curve():
     assert lambda_curve([one], num_bins=2) == [pytest.approx(value) for value in (0.5, 0.8, 0.9)]
     assert lambda_curve([other], num_bins=2) == [None, pytest.approx(0.65), pytest.approx(0.9)]
     assert lambda_curve([one, other], num_bins=2) == [pytest.approx(value) for value in (0.5, 0.725, 0.9)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_a_confidence_on_an_edge_is_in_the_bar_below_it(dtype):
+    confidence = torch.arange(11, 21, dtype=torch.float64) / 20
+    probs = torch.stack([confidence, 1 - confidence], dim=1).to(dtype)
+    histogram = confidence_histogram([Scores(probs, torch.zeros(10).long(), from_logits=False)])
+    assert histogram.right.tolist() == [0.0] * 10 + [0.1] * 10
+    assert histogram.wrong.tolist() == [0.0] * 20

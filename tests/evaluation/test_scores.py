@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import Scores
+from rankmixup.evaluation.evaluation import evaluate_scores
 
 LOGITS = torch.tensor([[2.0, 0.0, -1.0], [0.5, 3.0, 0.25], [-1.0, 0.0, 4.0]])
 PROBS = torch.tensor([[0.5, 0.25, 0.25], [0.125, 0.75, 0.125], [0.0, 0.0, 1.0]])
@@ -242,6 +243,15 @@ def test_half_precision_and_pairs_of_tensors(tmp_path):
         torch.save((LOGITS.to(dtype), LABELS.to(torch.uint8)), tmp_path / "pair.pt")
         assert "does not say what it holds" in refusal(tmp_path / "pair.pt")
         assert torch.equal(Scores.read(tmp_path / "pair.pt", "logits").scores, LOGITS.double())
+
+
+def test_half_precision_probabilities_in_a_file_are_in_the_bins_of_their_numbers(tmp_path):
+    confidence = np.array([0.55, 0.6] * 20)
+    probs, labels = np.stack([confidence, 1 - confidence], axis=1), np.array([0, 1] * 20)
+    for dtype in (np.float64, np.float32, np.float16):
+        np.savez(tmp_path / "scores.npz", probs=probs.astype(dtype), labels=labels)
+        ece = evaluate_scores(Scores.read(tmp_path / "scores.npz"), replicates=10).value("ece")  # both in the bin up to 9 / 15
+        assert ece == pytest.approx(0.075, abs=5e-4)
 
 
 def test_scores_without_labels(tmp_path):

@@ -4,12 +4,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankmixup import functional as F
-from rankmixup import random
+from rankmixup import metrics, random
 from rankmixup.errors import InvalidInput
+from rankmixup.evaluation import Scores
+from rankmixup.evaluation.diagrams import reliability
+from rankmixup.evaluation.uncertainty import metric_uncertainty
 from rankmixup.metrics.calibration import bin_top_label
 from rankmixup.metrics.rows import bin_index
 from tests.oracles import metrics as oracle
 
+TYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 FUNCTIONS = {
     "ece": F.expected_calibration_error,
     "mce": F.maximum_calibration_error,
@@ -199,10 +203,47 @@ def test_properties_of_l2_debiased_and_ks(samples, seed):
     assert F.ks_calibration_error(probs[order], target[order], from_logits=False).item() == pytest.approx(ks, abs=1e-12)
 
 
-@settings(max_examples=100)
-@given(st.integers(1, 40), st.sampled_from([torch.float32, torch.float64]), st.integers(0, 10**6))
-def test_bins_are_those_of_a_search_also_on_and_beside_edges(num_bins, dtype, seed):
-    edges = torch.linspace(0, 1, num_bins + 1, dtype=torch.float64).to(dtype)
-    near = torch.cat([edges, edges.nextafter(torch.tensor(2, dtype=dtype)), edges.nextafter(torch.tensor(-1, dtype=dtype))]).clamp(0, 1)
-    values = torch.cat([near, torch.rand(50, generator=random.stream(seed, "bins"), dtype=dtype)])
-    assert bin_index(values, num_bins).tolist() == torch.bucketize(values, edges[1:-1]).tolist()
+@pytest.mark.parametrize("dtype", TYPES)
+def test_k_of_b_belongs_to_bin_k_at_every_count(dtype):
+    for num_bins in range(1, 201):
+        edges = torch.tensor([k / num_bins for k in range(1, num_bins + 1)], dtype=dtype)
+        assert bin_index(edges, num_bins).tolist() == list(range(num_bins))
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 1000), st.sampled_from([torch.float32, torch.float64]), st.integers(0, 10**6))
+def test_a_rounding_error_beside_an_edge_is_in_its_bin_and_nothing_else_is(num_bins, dtype, seed):
+    edges = torch.arange(1, num_bins + 1, dtype=torch.float64) / num_bins
+    one_more, one_less = (edges.to(dtype).nextafter(torch.tensor(way, dtype=dtype)).clamp(0, 1) for way in (2, -1))
+    for values in (one_more, one_less):
+        assert bin_index(values, num_bins).tolist() == list(range(num_bins))
+    assert bin_index((edges[:-1] + 2e-6).to(dtype), num_bins).tolist() == list(range(1, num_bins))
+    values = torch.rand(50, generator=random.stream(seed, "bins"), dtype=torch.float64)
+    values = values[(values * num_bins).frac() / num_bins > 2e-6]
+    assert bin_index(values.to(dtype), num_bins).tolist() == (values * num_bins).ceil().sub(1).tolist()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("num_bins", [5, 10, 15, 20])
+def test_rounded_confidences_have_the_same_errors_in_every_type(dtype, num_bins):
+    """Confidences in steps of 0.05, as people and language models give them; bins by whole numbers."""
+    steps = torch.arange(10, 21).repeat_interleave(20)
+    correct = (torch.arange(len(steps)) % 20 < steps - 10 + torch.tensor([7, 0])[steps % 2]).double()
+    bins = (steps * num_bins + 19) // 20 - 1
+    gaps = torch.bincount(bins, steps / 20 - correct, minlength=num_bins) / len(steps)
+    # The steps themselves are up to this much larger or smaller, once rounded.
+    rounding = pytest.approx(gaps.abs().sum().item(), abs=max(1e-6, torch.finfo(dtype).eps / 2))
+    probs, target = two_class((steps / 20).tolist(), correct.long().tolist())
+    probs = probs.to(dtype)
+    streaming = metrics.ExpectedCalibrationError(num_bins=num_bins, from_logits=False)
+    for part in (slice(0, 33), slice(33, None)):
+        streaming.update(probs[part], target[part])
+    found = metric_uncertainty(probs, target, num_bins=num_bins, from_logits=False, replicates=10, rng=random.stream(0))
+    classwise = F.classwise_calibration_error(probs, target, num_bins=num_bins, from_logits=False)
+    assert F.expected_calibration_error(probs, target, num_bins=num_bins, from_logits=False).item() == rounding
+    assert streaming.compute().item() == rounding
+    assert found["ece"].value == rounding
+    assert found["classwise_ece"].value == pytest.approx(classwise.item(), abs=1e-12)
+    assert reliability([Scores(probs, target, from_logits=False)], num_bins).ece == rounding
+    if dtype in (torch.float32, torch.float64):
+        assert F.expected_calibration_error(probs.log().clamp(min=-50), target, num_bins=num_bins).item() == rounding

@@ -22,6 +22,13 @@ def test_lambda_is_folded_and_every_sample_lands_in_its_bin(rng):
         assert abs(mean - sum(members) / len(members)) < 1e-5
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_lambda_on_an_edge_belongs_to_the_bin_below_it(dtype):
+    lam = torch.arange(11, 21, dtype=torch.float64).div(20).to(dtype)
+    _, means = confidence_by_lambda(lam, lam, num_bins=10)
+    torch.testing.assert_close(means, lam)
+
+
 def test_lambda_one_belongs_to_the_last_bin_and_an_empty_bin_is_nan():
     _, means = confidence_by_lambda(torch.tensor([0.9, 0.7]), torch.tensor([1.0, 0.0]), num_bins=2)
     assert means[0].isnan()

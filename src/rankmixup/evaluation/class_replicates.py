@@ -32,7 +32,7 @@ class ClassReplicates:
         """Add some samples."""
         self.gaps += rows.class_gaps(self.gaps.shape[1]).cpu()
         for probs, target in zip(rows.probabilities.cpu().split(2048), rows.target.cpu().split(2048), strict=True):
-            cells = Cells(probs, target, self.gaps.shape[1])
+            cells = Cells(probs, target, self.gaps.shape[1], rows.precision)
             self.labels.add(cells)
             if self.signs is not None:
                 self.signs.add(cells)
@@ -53,14 +53,14 @@ class ClassReplicates:
 class Cells:
     """Some samples, and the cells that their labels and their few probabilities above the first bin fall into."""
 
-    def __init__(self, probs: Float[Tensor, "n K"], target: Int[Tensor, " n"], num_bins: int):
-        self.probs, self.num_bins = probs, num_bins
+    def __init__(self, probs: Float[Tensor, "n K"], target: Int[Tensor, " n"], num_bins: int, precision: torch.dtype = torch.float64):
+        self.probs, self.num_bins, self.precision = probs, num_bins, precision
         self.label = self.of(target.unsqueeze(1)).squeeze(1)
-        self.above, self.place, self.values = above_first_bin(probs, num_bins)
+        self.above, self.place, self.values = above_first_bin(probs, num_bins, precision)
 
     def of(self, label: Int[Tensor, "n R"]) -> Int[Tensor, "n R"]:
         """Cells of these classes of each sample."""
-        return label * self.num_bins + bin_index(self.probs.gather(1, label).flatten(), self.num_bins).view_as(label)
+        return label * self.num_bins + bin_index(self.probs.gather(1, label).flatten(), self.num_bins, self.precision).view_as(label)
 
 
 class _DrawnLabels:

@@ -61,7 +61,7 @@ def _stage(scores: Scores, num_bins: int) -> list[ClassMetrics]:
     right, confidence, _ = columns
     count = torch.bincount(labels, minlength=classes)
     means = torch.zeros(3, classes, dtype=torch.float64).index_add_(1, labels, columns) / count
-    cells = labels * num_bins + bin_index(confidence, num_bins)
+    cells = labels * num_bins + bin_index(confidence, num_bins, scores.precision)
     ece = torch.bincount(cells, confidence - right, minlength=classes * num_bins).view(classes, num_bins).abs().sum(dim=1) / count
     error = class_gaps(scores.scores, scores.labels, num_bins, from_logits=scores.from_logits).abs().sum(dim=1).cpu() / len(labels)
     found = []

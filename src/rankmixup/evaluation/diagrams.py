@@ -60,7 +60,7 @@ def reliability(runs: Sequence[Scores], num_bins: int = 15, *, positive: int | N
     """
     from scipy.stats import beta, binom
 
-    bins = bin_top_label(*pooled_top_label(runs), num_bins)
+    bins = bin_top_label(*pooled_top_label(runs), num_bins, runs[0].precision)
     if positive is not None:
         bins = Bins(*torch.stack([positive_bins(scores, positive, num_bins).sums for scores in runs]).sum(dim=0))
     count, correct, accuracy, mean = (each.numpy() for each in (bins.count, bins.correct, bins.accuracy, bins.mean_confidence))
@@ -87,11 +87,12 @@ class ConfidenceHistogram(NamedTuple):
 
 def confidence_histogram(runs: Sequence[Scores], num_bins: int = 20) -> ConfidenceHistogram:
     """How confident right and wrong predictions are."""
-    edges = np.linspace(0, 1, num_bins + 1)
-    confidences, correct = (values.numpy() for values in pooled_top_label(runs))
-    kinds = [confidences[correct == kind] for kind in (1, 0)]
-    right, wrong = (np.histogram(values, edges)[0] / max(len(values), 1) for values in kinds)
-    return ConfidenceHistogram(edges, right, wrong, len(kinds[0]), len(kinds[1]), correct.mean().item(), confidences.mean().item())
+    confidences, correct = pooled_top_label(runs)
+    bins = bin_top_label(confidences, correct, num_bins, runs[0].precision)
+    right, wrong = bins.correct.numpy(), (bins.count - bins.correct).numpy()
+    edges, rights, wrongs = np.arange(num_bins + 1) / num_bins, int(right.sum()), int(wrong.sum())
+    shares = right / max(rights, 1), wrong / max(wrongs, 1)
+    return ConfidenceHistogram(edges, *shares, rights, wrongs, correct.mean().item(), confidences.mean().item())
 
 
 def risk_coverage_curve(runs: Sequence[Scores]) -> tuple[Numbers, Numbers]:

@@ -18,7 +18,6 @@ import torch
 from numpy.typing import NDArray
 
 from rankmixup.evaluation.replicates import Samples
-from rankmixup.metrics.rows import bin_index
 
 GAP_KEYS = ("ece", "overconfidence", "accuracy", "nll", "brier")
 """What groups are tested for; overconfidence is mean confidence minus accuracy."""
@@ -63,7 +62,7 @@ class GroupedSamples:
         confidence, columns = confidence[order], {key: column[order] for key, column in means.items()}
         width = max(_STRATUM, -(-len(order) // _MOST_STRATA))
         strata = np.searchsorted(confidence, confidence) // width  # equal confidences are in one stratum
-        bins = bin_index(torch.from_numpy(confidence), num_bins).numpy()
+        bins = np.repeat(np.arange(num_bins), samples.width.start.diff().numpy())
         columns["gap"] = confidence - columns["accuracy"]
         return cls(codes[order], sizes, columns, bins, num_bins, strata.astype(np.int16))
 

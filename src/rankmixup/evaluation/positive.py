@@ -28,7 +28,7 @@ def positive_index(scores: Scores, positive: int | str | None = None) -> int | N
 
 def positive_bins(scores: Scores, index: int, num_bins: int) -> Bins:
     """Sums over equal-width bins of the probability of one class, with the frequency of that class as accuracy."""
-    return bin_top_label(scores.probs[:, index].cpu(), (scores.labels == index).double().cpu(), num_bins)
+    return bin_top_label(scores.probs[:, index].cpu(), (scores.labels == index).double().cpu(), num_bins, scores.precision)
 
 
 def describe_positive(scores: Scores, index: int, num_bins: int) -> Positive:

@@ -13,7 +13,7 @@ from torch import Tensor
 from rankmixup.evaluation.ranked_replicates import RankedSums, WrongRuns
 from rankmixup.evaluation.resampling import BLOCK, Cuts, block_draws, bootstrap_weights, check_replicates, cumulative
 from rankmixup.metrics.calibration import Bins
-from rankmixup.metrics.inputs import Logits, Target, checked_rows
+from rankmixup.metrics.inputs import Logits, Target, checked_rows, given_precision
 from rankmixup.metrics.rows import Rows, check_num_bins
 from rankmixup.metrics.ties import confidence_odds, last_of_ties, tie_key
 
@@ -87,6 +87,7 @@ def sorted_samples(
     num_bins: int,
     log_odds: Float[Tensor, " N"] | None = None,
     means: dict[str, Tensor] | None = None,
+    precision: torch.dtype = torch.float64,
 ) -> Samples:
     """Samples from the confidence and correctness of predictions, and from columns whose means are metrics."""
     confidence = confidence.detach().cpu().double()
@@ -104,7 +105,8 @@ def sorted_samples(
     while blocks[-1] < len(last):
         place = min(blocks[-1] + BLOCK, len(last))
         blocks.append(place if last[place - 1] else place + int(last[place:].to(torch.uint8).argmax()) + 1)
-    runs, cuts = WrongRuns.of(right, last, blocks), (Cuts.equal_width(confidence, num_bins), Cuts.equal_mass(last_of_confidence, num_bins))
+    runs = WrongRuns.of(right, last, blocks)
+    cuts = (Cuts.equal_width(confidence, num_bins, precision), Cuts.equal_mass(last_of_confidence, num_bins))
     return Samples(confidence, right, order.int(), last_of_confidence, runs, blocks, means, *cuts)
 
 
@@ -133,7 +135,7 @@ def read_samples(
         each(rows)
     confidence, log_odds = columns.pop("confidence"), columns.pop("log_odds")
     columns |= more or {}
-    return sorted_samples(confidence, columns["accuracy"], num_bins, log_odds, columns)
+    return sorted_samples(confidence, columns["accuracy"], num_bins, log_odds, columns, given_precision(scores, from_logits))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rankmixup.errors import require, require_whole, shown
-from rankmixup.metrics.rows import bin_edges, check_num_bins
+from rankmixup.metrics.rows import bin_edges
 
 BLOCK = 1 << 17
 """Samples of a block."""
@@ -35,14 +35,13 @@ class Cuts(NamedTuple):
         return cls(place, place, torch.zeros(len(place), dtype=torch.float64))
 
     @classmethod
-    def equal_width(cls, confidence: Float[Tensor, " N"], num_bins: int) -> "Cuts":
-        """The ends of right-closed equal-width bins, of sorted samples.
+    def equal_width(cls, confidence: Float[Tensor, " N"], num_bins: int, precision: torch.dtype = torch.float64) -> "Cuts":
+        """The ends of right-closed equal-width bins, of sorted samples. For `precision` see `bin_edges`.
 
-        >>> Cuts.equal_width(torch.tensor([0.4, 0.6, 0.7]), 2).start
+        >>> Cuts.equal_width(torch.tensor([0.4, 0.6, 0.7], dtype=torch.float64), 2).start
         tensor([0, 1, 3])
         """
-        check_num_bins(num_bins)
-        inner = torch.searchsorted(confidence, bin_edges(num_bins, confidence), right=True)
+        inner = torch.searchsorted(confidence, bin_edges(num_bins, precision), right=True)
         return cls.plain(torch.nn.functional.pad(torch.nn.functional.pad(inner, (1, 0)), (0, 1), value=len(confidence)))
 
     @classmethod

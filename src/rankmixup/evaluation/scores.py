@@ -13,7 +13,7 @@ from rankmixup.errors import InvalidInput, require
 from rankmixup.evaluation.csv_columns import Asked
 from rankmixup.evaluation.score_files import class_indices, errors_about, read_score_file
 from rankmixup.files import write_npz
-from rankmixup.metrics.inputs import check_scores, scores_and_labels
+from rankmixup.metrics.inputs import check_scores, given_precision, scores_and_labels
 from rankmixup.ops import as_tensor
 
 
@@ -42,6 +42,11 @@ class Scores:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def precision(self) -> torch.dtype:
+        """The type that probabilities were rounded to; those of logits were not."""
+        return given_precision(self.scores, self.from_logits)
 
     @property
     def logits(self) -> Float[Tensor, "N K"]:
@@ -95,7 +100,8 @@ class Scores:
                 labels = class_indices(names.tolist(), file.class_names)
             target = as_tensor("labels", labels)
             require(np.issubdtype(scores.dtype, np.floating), f"{file.kind} must be floating point, got {scores.dtype}")
-            return cls(torch.from_numpy(scores.astype(np.float64, order="C")), target, file.kind == "logits", file.class_names)
+            kept = scores.dtype if file.kind == "probs" and scores.dtype == np.float16 else np.float64  # its bins depend on it
+            return cls(torch.from_numpy(scores.astype(kept, order="C")), target, file.kind == "logits", file.class_names)
 
     def write(self, path: str | Path, **more: np.ndarray) -> None:
         """Write an npz file that `read` accepts."""

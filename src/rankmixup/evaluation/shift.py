@@ -21,7 +21,7 @@ from rankmixup.evaluation.results import Estimate, percentiles
 from rankmixup.evaluation.scores import Scores
 from rankmixup.evaluation.shift_results import SHIFT_METRICS, ShiftCell, ShiftedRun, ShiftSeverity, Stage
 from rankmixup.metrics.inputs import checked_rows
-from rankmixup.metrics.rows import bin_edges
+from rankmixup.metrics.rows import bin_index
 from rankmixup.posthoc import TemperatureScaling
 
 Read = Callable[[str, int], Scores]
@@ -50,14 +50,12 @@ class _Set:
 
     def __init__(self, scores: Scores, num_bins: int):
         chunks = [
-            (rows.confidence, rows.right_within(1), rows.nll)
+            (rows.confidence, rows.right_within(1), rows.nll, bin_index(rows.confidence, num_bins, rows.precision))
             for rows in checked_rows(scores.scores, scores.labels, from_logits=scores.from_logits)
         ]
-        confidence, self.right, self.nll = (torch.cat(parts).double() for parts in zip(*chunks, strict=True))
-        bins = torch.searchsorted(bin_edges(num_bins, confidence), confidence)
-        self.confidence = confidence
-        self.member = torch.nn.functional.one_hot(bins, num_bins).float()
-        self.gaps = self.member * (confidence - self.right).float().unsqueeze(1)
+        self.confidence, self.right, self.nll, bins = (torch.cat(parts).double() for parts in zip(*chunks, strict=True))
+        self.member = torch.nn.functional.one_hot(bins.long(), num_bins).float()
+        self.gaps = self.member * (self.confidence - self.right).float().unsqueeze(1)
 
     @property
     def gap(self) -> Float[Tensor, " B"]:

@@ -1,7 +1,8 @@
 """Calibration errors of the predicted class: ECE and its norms, AECE, MCE, OE, UE (Eqs. 15 to 17), debiased ECE and KS.
 
-Equal-width bins are right-closed, `(lo, hi]`, as in the paper. Everything binned is computed from the three sums of
-`Bins`, by the functions here and by the streaming metrics alike; everything ranked from `TieGroups`.
+Equal-width bins are right-closed, `(lo, hi]`, as in the paper: of B bins, k / B belongs to bin k, in whatever type it is given.
+Everything binned is computed from the three sums of `Bins`, by the functions here and by the streaming metrics alike; everything
+ranked from `TieGroups`.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup.errors import require, require_choice
-from rankmixup.metrics.inputs import Logits, Scalar, Target, top_label
+from rankmixup.metrics.inputs import Logits, Scalar, Target, given_precision, top_label
 from rankmixup.metrics.rows import bin_index, check_num_bins
 from rankmixup.metrics.ties import TieGroups, confidence_groups
 
@@ -82,16 +83,19 @@ class Bins:
         return norms | {"oe": self.oe(), "ue": self.ue(), "debiased_ece": self.debiased()}
 
 
-def bin_top_label(confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"], num_bins: int) -> Bins:
+def bin_top_label(
+    confidence: Float[Tensor, " N"], correct: Float[Tensor, " N"], num_bins: int, precision: torch.dtype | None = None
+) -> Bins:
     """Sums over equal-width bins, in float64 so that adding a million samples loses nothing."""
-    index = bin_index(confidence, num_bins)
+    index = bin_index(confidence, num_bins, precision)
     # Of no samples, bincount gives whole numbers.
     return Bins(*(torch.bincount(index, each, num_bins).double() for each in (None, confidence.double(), correct.double())))
 
 
 def top_label_bins(logits: Logits, target: Target, num_bins: int, *, from_logits: bool) -> Bins:
     """Sums over equal-width bins of the confidence of each prediction."""
-    return bin_top_label(*top_label(logits, target, from_logits=from_logits), num_bins)
+    precision = given_precision(logits, from_logits)
+    return bin_top_label(*top_label(logits, target, from_logits=from_logits), num_bins, precision)
 
 
 def expected_calibration_error(

@@ -24,7 +24,7 @@ Target = Int[Tensor, " N"] | Shaped[Tensor, " N"] | Shaped[Tensor, "N 1"] | NDAr
 Scalar = Float[Tensor, ""]
 
 _SUM_TOLERANCE = 1e-3
-"""How far a row of probabilities may be from 1: half-precision softmaxes over many classes reach about this."""
+"""How far a row of probabilities may be from 1, or as far as rounding to its type takes it: float16 reaches this, bfloat16 0.008."""
 
 _CHUNK = 1 << 18
 """Scores in one chunk: small enough to stay in cache while it is checked and used, large enough to hide Python."""
@@ -76,6 +76,11 @@ def scores_and_labels(
     return scores, target
 
 
+def given_precision(scores: ArrayLike, from_logits: bool) -> torch.dtype:
+    """The type that probabilities were rounded to; those of logits were not."""
+    return torch.float64 if from_logits else check_floats("probs", as_tensor("probs", scores)).dtype
+
+
 def checked_rows(
     scores: ArrayLike, target: ArrayLike, *, from_logits: bool, target_name: str = "target", part: bool = False
 ) -> Iterator[Rows]:
@@ -84,26 +89,27 @@ def checked_rows(
     Refuses, in one sentence, scores and labels from which no right number can be computed. What all rows together may not be is
     known when the last one has been read; of a `part` of rows that were checked together, it is known to be fine.
     """
+    precision = given_precision(scores, from_logits)
     scores, target = scores_and_labels(scores, target, from_logits=from_logits, target_name=target_name)
-    scores = scores.detach()
+    scores, tolerance = scores.detach(), max(_SUM_TOLERANCE, torch.finfo(precision).eps)
     look_like_probs = True
     for place in row_slices(scores, _CHUNK):
         chunk = scores[place]
         chunk = chunk.to(torch.promote_types(chunk.dtype, torch.float32)).contiguous()  # half precision is slow, transposed scores slower
-        look_like_probs = _check_part(chunk, place.start, from_logits) and look_like_probs
-        yield Rows(chunk, target[place], from_logits)
+        look_like_probs = _check_part(chunk, place.start, from_logits, tolerance) and look_like_probs
+        yield Rows(chunk, target[place], from_logits, precision)
     if from_logits and look_like_probs and not part:
         # Rows of a single 1 among zeros are as likely logits written by hand, and rows [0, z] are those of one logit.
         fine = bool(((scores == 0) | (scores == 1)).all()) or (scores.shape[1] == 2 and not bool(scores[:, 0].any()))
         require(fine, "logits must not be probabilities, but every row lies in [0, 1] and sums to 1; pass from_logits=False if they are")
 
 
-def _check_part(part: Tensor, start: int, from_logits: bool) -> bool:
+def _check_part(part: Tensor, start: int, from_logits: bool, tolerance: float) -> bool:
     """Refuse scores that cannot be what they are said to be; tells whether they could be probabilities."""
     # A sum is finite only if every term is: the terms are looked at only where it is not, since it may overflow.
     total = part.sum(dim=1)
     low, high = (bound.item() for bound in total.aminmax())
-    probs = low >= 1 - _SUM_TOLERANCE and high <= 1 + _SUM_TOLERANCE and part.min().item() >= 0
+    probs = low >= 1 - tolerance and high <= 1 + tolerance and part.min().item() >= 0
     if not math.isfinite(low + high):
         finite = part.isfinite().all(dim=1)
         kind = "logits" if from_logits else "probs"

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from rankmixup.errors import require
 from rankmixup.metrics.calibration import Bins, bin_top_label
-from rankmixup.metrics.inputs import Logits, Target, scores_and_labels, top_label
+from rankmixup.metrics.inputs import Logits, Target, given_precision, scores_and_labels, top_label
 from rankmixup.ops import ArrayLike, as_tensor, check_counts
 
 GROUPS = ("head", "medium", "tail")
@@ -52,12 +52,13 @@ def long_tail_metrics(
 
 def bins_by_group(logits: Logits, target: Target, group: Int[Tensor, " G"], num_bins: int, *, from_logits: bool) -> Bins:
     """Sums over bins for each group, [3, H]; they add up over batches and processes."""
+    precision = given_precision(logits, from_logits)
     logits, target = scores_and_labels(logits, target, from_logits=from_logits)
     classes = logits.shape[1]
     require(len(group) == classes, f"class_counts must hold a number for each of {classes} classes, got {len(group)}")
     confidence, correct = top_label(logits, target, from_logits=from_logits)
     inside = [group.to(target.device)[target] == index for index in range(len(GROUPS))]
-    return Bins(*torch.stack([bin_top_label(confidence[each], correct[each], num_bins).sums for each in inside], dim=1))
+    return Bins(*torch.stack([bin_top_label(confidence[each], correct[each], num_bins, precision).sums for each in inside], dim=1))
 
 
 def group_metrics(bins: Bins) -> dict[str, dict[str, float | None]]:

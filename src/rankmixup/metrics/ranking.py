@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup.errors import require
-from rankmixup.metrics.rows import check_num_bins
+from rankmixup.metrics.rows import bin_index, check_num_bins
 from rankmixup.ops import ArrayLike, as_tensor, check_floats, check_same_device, check_unit
 
 
@@ -28,7 +28,7 @@ def confidence_by_lambda(confidence: ArrayLike, lam: ArrayLike, *, num_bins: int
     """
     check_num_bins(num_bins)
     confidence, lam = _same_shape(1, confidence=confidence, lam=lam)
-    index = ((fold_lambda(lam) - 0.5) * 2 * num_bins).long().clamp(0, num_bins - 1)
+    index = bin_index(2 * fold_lambda(lam) - 1, num_bins)
     count = torch.bincount(index, minlength=num_bins)
     total = confidence.new_zeros(num_bins).index_add_(0, index, confidence)
     centres = 0.5 + (torch.arange(num_bins, device=lam.device) + 0.5) / (2 * num_bins)

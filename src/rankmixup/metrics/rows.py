@@ -10,6 +10,8 @@ from rankmixup.errors import require_whole
 
 MOST_BINS = 1000
 """More bins than this hold no samples worth the name, and with many classes fill the memory."""
+_ROUNDING = 1e-6
+"""How far above an edge a confidence still counts as the edge: far above the rounding of float32, far below what a bin tells apart."""
 
 
 def row_slices(scores: Float[Tensor, "N K"], numbers: int) -> list[slice]:
@@ -23,34 +25,35 @@ def check_num_bins(num_bins: int) -> int:
     return require_whole("num_bins", num_bins, least=1, most=MOST_BINS)
 
 
-def bin_index(confidence: Float[Tensor, " N"], num_bins: int) -> Int[Tensor, " N"]:
-    """Number of the right-closed equal-width bin of each confidence; 0 belongs to the first.
+def bin_index(confidence: Float[Tensor, " N"], num_bins: int, precision: torch.dtype | None = None) -> Int[Tensor, " N"]:
+    """Number of the right-closed equal-width bin of each confidence; 0 belongs to the first. For `precision` see `bin_edges`.
 
     >>> bin_index(torch.tensor([0.1, 0.5, 0.50001, 1.0]), 2)
     tensor([0, 0, 1, 1])
     """
-    check_num_bins(num_bins)
-    position = confidence * num_bins
-    index = position.ceil().clamp_(1, num_bins).long() - 1
-    # Beside an edge, rounding may put a product on its other side: these few are looked up among the edges, which is slow.
-    close = ((position - position.round()).abs_() <= 4 * torch.finfo(position.dtype).eps * num_bins).nonzero().squeeze(1)
-    return index.index_copy_(0, close, torch.bucketize(confidence.index_select(0, close), bin_edges(num_bins, confidence)))
+    return torch.bucketize(confidence.double().contiguous(), bin_edges(num_bins, precision or confidence.dtype, confidence.device))
 
 
-def bin_edges(num_bins: int, like: Tensor) -> Float[Tensor, " E"]:
-    """The edges between equal-width bins, rounded to the precision of what they cut."""
-    return torch.linspace(0, 1, num_bins + 1, dtype=torch.float64, device=like.device)[1:-1].to(like.dtype)
+def bin_edges(num_bins: int, precision: torch.dtype, device: torch.device | str = "cpu") -> Float[Tensor, " E"]:
+    """The largest confidence of every bin but the last: of bin k of B that is k / B, and whatever k / B is rounded to.
+
+    `precision` is the type that probabilities were given in: 0.6 is 0.6016 in bfloat16, and belongs to the same bin in both.
+    """
+    exact = torch.arange(1, check_num_bins(num_bins), dtype=torch.float64, device=device) / num_bins
+    return exact.maximum(exact.to(precision).double()) + _ROUNDING
 
 
-def above_first_bin(probs: Float[Tensor, "n K"], num_bins: int) -> tuple[Int[Tensor, " A"], Int[Tensor, " A"], Float[Tensor, " A"]]:
+def above_first_bin(
+    probs: Float[Tensor, "n K"], num_bins: int, precision: torch.dtype
+) -> tuple[Int[Tensor, " A"], Int[Tensor, " A"], Float[Tensor, " A"]]:
     """Of the few probabilities outside the first bin: flat position, cell (class times bins plus bin), and value.
 
     At most H classes of a row lie above the first edge, 1 / H: with many classes only these few must be binned one by one.
     """
     flat = probs.flatten()
-    above = (flat > bin_edges(num_bins, flat)[0]).nonzero().squeeze(1) if num_bins > 1 else flat.new_zeros(0, dtype=torch.long)
+    above = (flat > bin_edges(num_bins, precision)[0].item()).nonzero().squeeze(1) if num_bins > 1 else flat.new_zeros(0, dtype=torch.long)
     values = flat.index_select(0, above)
-    return above, above % probs.shape[1] * num_bins + bin_index(values, num_bins), values
+    return above, above % probs.shape[1] * num_bins + bin_index(values, num_bins, precision), values
 
 
 class Rows:
@@ -61,8 +64,8 @@ class Rows:
     difference of large ones: a loss of 1e-20 is still one.
     """
 
-    def __init__(self, scores: Tensor, target: Tensor, from_logits: bool):
-        self.scores, self.target, self.from_logits = scores, target, from_logits
+    def __init__(self, scores: Tensor, target: Tensor, from_logits: bool, precision: torch.dtype = torch.float64):
+        self.scores, self.target, self.from_logits, self.precision = scores, target, from_logits, precision
 
     @cached_property
     def largest(self) -> Float[Tensor, " n"]:
@@ -178,8 +181,8 @@ class Rows:
         wrong = self._wrong * self._scale.unsqueeze(1) if self.from_logits else self._wrong.clone()
         classes = wrong.shape[1]
         right = self.right_probability
-        place, weight = [self.target * num_bins + bin_index(right, num_bins)], [right - 1]
-        above, cells, values = above_first_bin(wrong, num_bins)
+        place, weight = [self.target * num_bins + bin_index(right, num_bins, self.precision)], [right - 1]
+        above, cells, values = above_first_bin(wrong, num_bins, self.precision)
         place.append(cells)
         weight.append(values)
         wrong.view(-1).index_fill_(0, above, 0.0)

@@ -256,6 +256,23 @@ def test_a_module_of_ones_own_trains_tunes_and_resumes_as_the_ready_one(method, 
     assert {name: fit.callback_metrics[name].item() for name in exact("val", own.net)} == exact("val", own.net)
 
 
+@pytest.mark.parametrize("often", [{}, {"val_check_interval": 1}])
+def test_going_on_from_a_checkpoint_of_a_step_sets_the_dials_as_if_training_had_not_stopped(often, tmp_path, monkeypatch):
+    """Steps 2, 4 and 6 of three epochs of two; Lightning saves before it validates, and leaves a validation out when it goes on."""
+    monkeypatch.setattr("rankmixup.methods.step.FITS", 100.0)  # so that the dial acts from the first validation on
+    data = TensorDataset(*(each[torch.arange(SIZE) % 8] for each in loader().dataset.tensors))
+    batches = DataLoader(data, batch_size=8, sampler=range(16))  # all the same, since Lightning begins with the first after a stop
+    saving = lightning.pytorch.callbacks.ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=1, save_top_k=-1)
+    whole = module("rankmixup-auto")
+    trainer(tmp_path, 3, callbacks=[saving], enable_checkpointing=True, **often).fit(whole, batches, batches)
+    for step in range(1, 7):
+        resumed = module("rankmixup-auto")
+        trainer(tmp_path, 3, **often).fit(resumed, batches, batches, ckpt_path=tmp_path / f"step={step}.ckpt")
+        assert all(torch.equal(one, two) for one, two in zip(whole.parameters(), resumed.parameters(), strict=True)), step
+        for name, value in whole.objective.state_dict().items():
+            assert torch.equal(value, resumed.objective.state_dict()[name]), (step, name)
+
+
 def test_fields_of_a_method_are_given_by_name():
     assert Own("mrl", margin=1.0).objective.method == RankMixupMRL(margin=1.0)
 

@@ -27,8 +27,12 @@ class MethodMixin(lightning.LightningModule):
 
     Call `set_method` in `__init__`, `method_loss` in `training_step` and `log_metrics` in `validation_step`. Each process then draws from a
     random stream of its own, checkpoints hold these streams and the state of the method, and validation sets the fields of the method
-    that are "auto". An override of `on_validation_epoch_end`, `on_save_checkpoint` or `on_load_checkpoint` must call that of `super()`.
+    that are "auto". An override of `on_train_start`, `on_validation_epoch_end`, `on_save_checkpoint` or `on_load_checkpoint` must call that of
+    `super()`.
     """
+
+    _method_due = False
+    """Whether the checkpoint that training goes on from was saved before a validation, which Lightning leaves out."""
 
     def set_method(
         self,
@@ -110,6 +114,15 @@ class MethodMixin(lightning.LightningModule):
         rates = [group["lr"] for optimiser in self.trainer.optimizers for group in optimiser.param_groups]
         self.log_dict(self.objective.tune(logits, target, lr=max(rates)))
 
+    def on_train_start(self) -> None:
+        """Make up for the validation that was due when the checkpoint was saved, so that the dials are as they would have been."""
+        super().on_train_start()
+        if self._method_due:
+            self._method_due, loop = False, self.trainer.fit_loop.epoch_loop.val_loop
+            self.trainer.validating, loop.restarting = True, False
+            loop.run()
+            self.trainer.training = True
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the objective of every process."""
         super().on_save_checkpoint(checkpoint)
@@ -118,6 +131,15 @@ class MethodMixin(lightning.LightningModule):
             states = [None] * distributed.get_world_size()
             distributed.all_gather_object(states, self.objective.state_dict())
         checkpoint["objective"] = states
+        checkpoint["objective_due"] = bool(self.objective.dials) and self._validation_is_due()
+
+    def _validation_is_due(self) -> bool:
+        """Whether a batch has just been trained on, after which Lightning validates."""
+        fit: Any = None if self._trainer is None else self.trainer.fit_loop
+        if fit is None or fit._data_fetcher is None:  # not in training
+            return False
+        batches = fit.epoch_loop.batch_progress.current
+        return batches.processed > batches.completed and bool(fit.epoch_loop._should_check_val_fx(fit._data_fetcher))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Go on with the objective of this process; with a new stream, if there was no such process.
@@ -134,6 +156,7 @@ class MethodMixin(lightning.LightningModule):
         if rank >= len(states):
             self.objective.draw_from(random.stream(self._method_seed, "mixing", rank, checkpoint["global_step"]))
         self._method_rank = rank
+        self._method_due = checkpoint.get("objective_due", False)
 
 
 class MethodModule(MethodMixin):

@@ -27,8 +27,8 @@ class MethodMixin(lightning.LightningModule):
 
     Call `set_method` in `__init__`, `method_loss` in `training_step` and `log_metrics` in `validation_step`. Each process then draws from a
     random stream of its own, checkpoints hold these streams and the state of the method, and validation sets the fields of the method
-    that are "auto". An override of `on_train_start`, `on_validation_epoch_end`, `on_save_checkpoint` or `on_load_checkpoint` must call that of
-    `super()`.
+    that are "auto". An override of `on_train_start`, `on_validation_epoch_end`, `on_save_checkpoint` or `on_load_checkpoint` must call that
+    of `super()`.
     """
 
     _method_due = False

@@ -49,6 +49,15 @@ def test_the_address_of_the_repository_is_the_same_everywhere():
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["repository-code"] == home
 
 
+def test_pages_install_from_an_index_only_what_is_on_one():
+    """The package is on none: it comes from a copy, from its repository, or, with an extra, is installed already."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]
+    lines = [(page, line) for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
+    shown = [line for _, line in lines if re.search(r"pip3? (?:install|download|wheel)(?: [^\s`']+)* rankmixup(?![\w\[.-])", line)]
+    assert shown == ["pip install --no-index --find-links packages rankmixup"]
+    assert any("pip install ." in line for page, line in lines if page.name == "README.md")
+
+
 def test_every_direct_requirement_has_its_tested_version():
     """Whoever adds a package to pyproject.toml adds its version to constraints.txt."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()

@@ -15,8 +15,9 @@ WIDTH = 100
 INTRODUCTION = """# Command line
 
 `rankmixup` and `python -m rankmixup` are the same command. `--json` prints one JSON object on standard output and nothing else there.
-The exit status is 0 if the work is done, 1 if it failed, and 2 if the request was wrong. Errors are one sentence; `--debug` shows the
-traceback.
+The exit status is 0 if the work is done, 1 if it failed, and 2 if the request was wrong; a reader that stops early, as in
+`rankmixup list methods | head -3`, does not change it. Errors are one sentence; `--debug` shows the traceback. Warnings are lines that
+begin with `warning:` on standard error.
 """
 
 

@@ -1,9 +1,11 @@
 import dataclasses
+import json
 from typing import get_args
 
 import pytest
 
 from rankmixup import Run
+from rankmixup.cli.main import main
 from rankmixup.data import DataSource, Digits
 from rankmixup.errors import InvalidInput
 from rankmixup.methods import Method, MixupTraining, RankMixupMRL
@@ -94,5 +96,15 @@ def test_the_recipe_of_fine_tuning_is_for_any_data_set_and_changes_no_method():
     assert (found["optimisation.lr"], found["optimisation.layer_decay"], found["method.margin"]) == ("ELECTRA", "BEiT", "paper")
     assert sources(run)["optimisation.lr"] == "given"
     assert Run("ce", recipe="finetune", optimisation=Optimisation()).optimisation == Optimisation()
-    with pytest.raises(InvalidInput, match="recipe must be 'data' or 'finetune', got 'other'"), unchecked():
+    with pytest.raises(InvalidInput, match="recipe must be 'data', 'finetune' or 'short', got 'other'"), unchecked():
         Run("ce", recipe="other")
+
+
+def test_the_short_recipe_is_that_of_digits_for_any_data_set_and_changes_no_method(capsys):
+    run = Run("mixup", data="cifar10", recipe="short")
+    assert run.method == Run("mixup", data="cifar10").method
+    assert run.optimisation == Run("ce", data="digits").optimisation
+    assert sources(run, recipe="short")["optimisation.epochs"] == "ours"
+    assert main(["train", "mixup", "--data", "cifar10", "--recipe", "short", "--batch-size", "32", "--show", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["run"]["optimisation"]
+    assert shown == {**run.to_dict()["optimisation"], "batch_size": 32}

@@ -54,8 +54,9 @@ class Options(Training):
     """Whose normalisation and size the input has: those of the weights (--pretrained, --init-from), or the data set's."""
     freeze: bool = False
     """Train only the head, the last linear layer; the rest of the network stays as it is."""
-    recipe: Literal["data", "finetune"] = "data"
-    """Where values of the optimisation come from that no flag sets: the recipe of the data set, or one for trained networks."""
+    recipe: Literal["data", "finetune", "short"] = "data"
+    """Where values of the optimisation come from that no flag sets: the recipe of the data set (200 epochs for data of your own), one for
+    trained networks (10 epochs), or one for up to a few thousand samples (30 epochs)."""
     hardware: Annotated[Hardware, tyro.conf.arg(name="")] = Hardware()
     """What it is trained on."""
     show: bool = False
@@ -68,7 +69,8 @@ METHOD is a name from `rankmixup list methods`; `rankmixup train METHOD --help` 
 optimisation (--epochs, --batch-size, --lr, ...). --mixer NAME and --data NAME choose a mixer and a data set (`rankmixup list
 mixers`, `rankmixup list data`; folder:PATH and npz:PATH for your own), whose fields are then --mixer.FIELD and --data.FIELD;
 --imbalance is short for --data.imbalance. Values that no flag sets come from the recipe of the data set, or with
---recipe finetune from that of fine-tuning; --show lists them. An interrupted run continues with the same command, or with
+--recipe finetune or --recipe short from another one; --show lists them. A line in the first epoch says how long training
+takes. An interrupted run continues with the same command, or with
 `rankmixup train --resume RUN`, on any devices; a finished one is not trained again."""
 
 
@@ -130,10 +132,11 @@ def requested_run(argv: list[str]) -> tuple["Run", Options]:
     require(not key.startswith("-"), f"METHOD must come first, as in 'rankmixup train rankmixup-mndcg {key} ...', got {key!r}")
     mixer_name, data_name, rest = _take_names(rest)
     # Left among the arguments, where any other value is refused.
-    finetune = take_flag(rest, "--recipe")[0][-1:] == ["finetune"]
+    named = take_flag(rest, "--recipe")[0][-1:]
+    recipe: Any = named[0] if named in (["finetune"], ["short"]) else "data"
 
     def parsed(data: "DataSource") -> tuple["Run", Options]:
-        optimisation = optimisation_recipe(data, "finetune" if finetune else "data").build_optimisation()
+        optimisation = optimisation_recipe(data, recipe).build_optimisation()
         return _parse(_with_mixer(recipe_for(data).build_method(key), mixer_name), data, optimisation, Options(), rest)
 
     data = parse_source(data_name or "digits")

@@ -5,14 +5,16 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from rankmixup.config import flatten
 from rankmixup.data import DataSource
-from rankmixup.errors import require, shown
+from rankmixup.errors import require_choice
 from rankmixup.methods import Method
 from rankmixup.runs.optimisation import Optimisation
 
+RecipeName = Literal["data", "finetune", "short"]
+"""Where the optimisation comes from: the data set's recipe, that of fine-tuning, or that of digits, which is short."""
 Source = Literal["paper", "release", "MbLS", "CALS", "MiSLAS", "UniMix", "ELECTRA", "BEiT", "ours"]
 """The paper with its supplement, its authors' code, code or paper of others, or our choice: docs/explanations/deviations.md."""
 
@@ -95,7 +97,7 @@ def recipe_for(data: DataSource) -> Recipe:
     return RECIPES[f"{name}, long-tailed" if data.imbalance > 1 and name not in _SAME_LONG_TAILED else name]
 
 
-def optimisation_recipe(data: DataSource, recipe: Literal["data", "finetune"]) -> Recipe:
-    """The recipe that the optimisation is taken from: that of the data set, or that of fine-tuning."""
-    require(recipe in ("data", "finetune"), f"recipe must be 'data' or 'finetune', got {shown(recipe)}")
-    return recipe_for(data) if recipe == "data" else RECIPES[recipe]
+def optimisation_recipe(data: DataSource, recipe: RecipeName) -> Recipe:
+    """The recipe that the optimisation is taken from."""
+    require_choice("recipe", recipe, get_args(RecipeName))
+    return {"data": recipe_for(data), "finetune": RECIPES["finetune"], "short": RECIPES["digits"]}[recipe]

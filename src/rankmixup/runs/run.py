@@ -15,7 +15,7 @@ from rankmixup.errors import require, shown
 from rankmixup.methods import Method
 from rankmixup.models import build_model, leaves_variant_open, resolve_model
 from rankmixup.runs.optimisation import Optimisation
-from rankmixup.runs.recipes import optimisation_recipe, recipe_for
+from rankmixup.runs.recipes import RecipeName, optimisation_recipe, recipe_for
 from rankmixup.runs.weights import Weights
 
 Selection = Literal["accuracy", "nll", "last"]
@@ -27,7 +27,7 @@ class Run(Configured):
 
     A method by name has the recipe's constants, a method as an object is taken as it is. A run that is not to start with drawn weights
     is given one of `pretrained=True` (torchvision/NAME, timm/NAME), `weights=FILE` and `init_from=RUN`, a finished run; with
-    `recipe="finetune"` its optimisation is, where not given, made for that.
+    `recipe="finetune"` its optimisation is, where not given, made for that, and with `recipe="short"` for a few thousand samples.
 
     >>> Run("ce").id == Run("ce", data="digits", seed=0).id, Run("ce").id == Run("ce", seed=1).id
     (True, False)
@@ -74,7 +74,7 @@ class Run(Configured):
         *,
         pretrained: bool = False,
         init_from: str | os.PathLike[str] | None = None,
-        recipe: Literal["data", "finetune"] = "data",
+        recipe: RecipeName = "data",
     ) -> None:
         data = parse_source(data) if isinstance(data, str) else data
         require(isinstance(data, DataSource), f"data must be a data set or the name of one, got {shown(data)}")
@@ -163,12 +163,11 @@ def build_network(run: Run, num_classes: int, view: View) -> nn.Module:
         return build_model(run.model, num_classes=num_classes, image_size=view.image_size, in_channels=view.in_channels)
 
 
-def sources(run: Run, given: Collection[str] = (), recipe: Literal["data", "finetune"] = "data") -> dict[str, str]:
+def sources(run: Run, given: Collection[str] = (), recipe: RecipeName = "data") -> dict[str, str]:
     """The source of each value of `run` by dotted name, as in its run.json.
 
     It is "given" for the names in `given`, the recipe's word (see `Source`) where the recipe of the data set has the value,
-    "default" where it is its class's default, and "given" again for what none of them explains. With `recipe="finetune"` the
-    optimisation is compared with that recipe.
+    "default" where it is its class's default, and "given" again for what none of them explains. The optimisation is compared with `recipe`.
     """
     methods = recipe_for(run.data).methods.get(run.method.name, {})
     constants = flatten({"optimisation": optimisation_recipe(run.data, recipe).optimisation, "method": methods})

@@ -16,6 +16,8 @@ _LINES = 10
 """Lines of a run of many short epochs, where there is no bar: a log file wants one now and then."""
 _QUIET = 300.0
 """Seconds after which it wants one anyway."""
+_MEASURED = 2.0
+"""Seconds of steps that tell how long all of them take; the first step, which is slower, is none of them."""
 
 
 class Watcher:
@@ -42,7 +44,7 @@ class Watcher:
 
 
 class ProgressWatcher(Watcher):
-    """Epoch, step, time left, loss, and the last validation's accuracy, ECE and Kendall tau."""
+    """How long it takes; then epoch, step, time left, loss, and the last validation's accuracy, ECE and Kendall tau."""
 
     def __init__(self, console: Console | None = None):
         self.console = console or Console(stderr=True)
@@ -57,7 +59,8 @@ class ProgressWatcher(Watcher):
     def start(self, run: Run, epochs_done: int, steps: int) -> None:
         self._epochs, self._steps, self._validation = run.optimisation.epochs, steps, ""
         self._begun: tuple[int, float] | None = None
-        self._last_line = time.monotonic()
+        self._started = self._last_line = time.monotonic()
+        self._estimated = False
         resumed = f", resumed after epoch {epochs_done}" if epochs_done else ""
         self._print(f"{run.method.name} on {run.data.name}, {run.model}, seed {run.seed}: run {run.id}{resumed}")
         if self.console.is_terminal:
@@ -68,8 +71,20 @@ class ProgressWatcher(Watcher):
             self._bar.start()
 
     def step(self, epochs_done: int, steps_done: int, loss: float) -> None:
-        where = f"epoch {epochs_done + 1}/{self._epochs} step {steps_done}/{self._steps}"
-        self._show(epochs_done * self._steps + steps_done, where, f"loss {loss:.3f}", is_due=False)
+        where, position = f"epoch {epochs_done + 1}/{self._epochs} step {steps_done}/{self._steps}", epochs_done * self._steps + steps_done
+        self._show(position, where, f"loss {loss:.3f}", is_due=False)
+        self._estimate(position, steps_done)
+
+    def _estimate(self, position: int, steps_done: int) -> None:
+        """Say once, within the first epoch, how long all that is left takes."""
+        first, began = self._begun or (0, 0.0)
+        now, over = time.monotonic(), steps_done == self._steps
+        if self._estimated or not (over or (position > first and now - began >= _MEASURED)):
+            return
+        self._estimated = True
+        pace = (now - began) / (position - first) if position > first else (now - self._started) / steps_done
+        left = timedelta(seconds=round(pace * (self._epochs * self._steps - position)))
+        self._print(f"about {left} for {self._epochs} epochs of {self._steps} steps, {pace:.2g} s each, besides validation")
 
     def epoch(self, record: Mapping[str, Any]) -> None:
         epoch, val, tau = record["epoch"], record["val"], record["ranking"]["tau"]

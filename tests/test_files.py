@@ -1,5 +1,7 @@
 import io
+import os
 import pickle
+import signal
 import zipfile
 from pathlib import Path
 
@@ -7,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from rankmixup.errors import InvalidInput
+from rankmixup.errors import Interrupted, InvalidInput
 from rankmixup.evaluation import Scores
-from rankmixup.files import parse_json, read_json, read_npz, write_atomic
+from rankmixup.files import parse_json, read_json, read_npz, replacing, write_atomic
 from rankmixup.runs import Run, StoredRun
 
 LOGITS = np.array([[2.0, 0.0], [0.0, 3.0]])
@@ -33,6 +35,21 @@ def test_scores_round_trip(tmp_path):
     assert np.array_equal(again.scores, LOGITS)
     np.savez(tmp_path / "b.npz", probs=np.array([[0.25, 0.75]], dtype=np.float32), labels=np.array([1], dtype=np.uint8), note="ignored")
     assert not Scores.read(tmp_path / "b.npz").from_logits
+
+
+def test_nothing_is_left_of_a_file_where_a_signal_stops_it(tmp_path):
+    write_atomic(tmp_path / "a", b"before")
+
+    def write():
+        with replacing(tmp_path / "a") as file:
+            file.write(b"after")
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(Interrupted, match="stopped by SIGTERM"):
+        write()
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"before"
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_probabilities_of_zero_have_finite_logits():

@@ -8,7 +8,10 @@ import json
 import math
 import os
 import secrets
+import signal
 import sys
+import threading
+import types
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -18,7 +21,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rankmixup.errors import InvalidInput, listed, one_line, require
+from rankmixup.errors import Interrupted, InvalidInput, listed, one_line, require
 
 _GIB = 1 << 30
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -27,19 +30,41 @@ _MOST_COMPRESSED = 20
 
 
 @contextlib.contextmanager
+def removable() -> Iterator[None]:
+    """Raise `Interrupted` at SIGTERM, which else ends Python at once, so that what is half written is removed.
+
+    Only the main thread may handle signals, and a handler that is there already is left in place.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def stop(number: int, frame: types.FrameType | None) -> None:
+        raise Interrupted("stopped by SIGTERM", 128 + number)
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A temporary file beside `path`, renamed to `path` once it is complete and on disk, and removed if writing fails."""
     # Not tempfile's, whose files only their owner may read: results are to be shared.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with removable():
+        try:
+            with temporary.open("xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
     if os.name != "nt":  # where a folder cannot be opened, and a renamed file needs no more
         folder = os.open(path.parent, os.O_RDONLY)
         try:

@@ -1,7 +1,9 @@
 """Exported files give the probabilities of the source, or nothing is left of them."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -11,7 +13,7 @@ import torch
 
 import rankmixup as rm
 from rankmixup.deploy import export
-from rankmixup.errors import InvalidInput, WorkFailed
+from rankmixup.errors import Interrupted, InvalidInput, WorkFailed
 from rankmixup.posthoc import CALIBRATORS
 
 
@@ -84,6 +86,16 @@ def test_nothing_is_left_of_files_that_differ(stored_mlp, tmp_path, monkeypatch)
     with pytest.raises(WorkFailed, match=r"probabilities of the pt2 file must be within .* of the source"):
         model.export(tmp_path / "model", ["pt2"])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_left_where_a_signal_stops_it(stored_mlp, tmp_path, monkeypatch):
+    """Late, when all but the card is written."""
+    monkeypatch.setattr(export, "write_card", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(Interrupted, match="stopped by SIGTERM") as caught:
+        rm.load(stored_mlp).export(tmp_path / "model")
+    assert caught.value.exit_status == 143
+    assert list(tmp_path.iterdir()) == []
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_what_is_there_is_not_overwritten(stored, tmp_path):

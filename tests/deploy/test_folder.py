@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 
 import rankmixup as rm
 from rankmixup.errors import InvalidInput
+from tests.oracles import unchecked
 
 
 @pytest.fixture(scope="module")
@@ -121,3 +122,22 @@ def test_weights_that_are_not_finite_or_not_its_own_are_refused(folder):
     save_file({**state, "calibration.temperature": torch.tensor(float("nan"), dtype=torch.float64)}, folder / "model.safetensors")
     signed(folder)
     refused(folder, "what 'temperature' was fitted to must be finite")
+
+
+@pytest.mark.parametrize(
+    ("temperature", "message"),
+    [
+        (0.0, "what 'temperature' was fitted to must make probabilities of logits, such as a temperature above 0 does"),
+        (-1.0, "what 'temperature' was fitted to must make probabilities of logits"),
+        (1e-320, "what 'temperature' was fitted to must make probabilities of logits"),
+        ([1.0, 2.0], "what 'temperature' was fitted to must have the shapes for 3 classes, it does not"),
+        ([[[1.0]]], r"what 'temperature' was fitted to must have the shapes for 3 classes, it gives \[1, 2, 3\]"),
+        ([], "what 'temperature' was fitted to must have the shapes for 3 classes"),
+    ],
+)
+def test_a_temperature_that_makes_no_probabilities_is_refused(folder, temperature, message):
+    state = load_file(folder / "model.safetensors")
+    save_file({**state, "calibration.temperature": torch.tensor(temperature, dtype=torch.float64)}, folder / "model.safetensors")
+    signed(folder)
+    with unchecked():
+        refused(folder, message)

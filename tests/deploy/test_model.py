@@ -78,8 +78,15 @@ def test_what_cannot_be_predicted_is_refused(model, tmp_path):
             model.predict_proba(x)
     with pytest.raises(InvalidInput, match="batch_size must be at least 1, got 0"):
         model.predict_proba(make, batch_size=0)
-    with pytest.warns(UserWarning, match="x holds floats from 0 to 1"):
-        model.predict_proba(torch.rand(2, 3, SIZE, SIZE))
+
+
+@pytest.mark.parametrize(("largest", "said"), [(1.0, "0 to 1"), (255.0, "0 to 255"), (4095.0, r"[\d.]+ to [\d.]+")])
+def test_colours_in_floats_are_warned_of(model, largest, said):
+    """Which the network would take as its input: it is sure of whatever it sees."""
+    colours = torch.rand(2, 3, SIZE, SIZE) * largest
+    with pytest.warns(UserWarning, match=f"x holds floats from {said}, which the network takes as they are, not as colours"):
+        model.predict_proba(colours)
+    model.predict_proba(model.preprocess((colours / largest * 255).byte()))
 
 
 def test_evaluate_of_other_data_matches_classes_by_name(stored, model, new_images, tmp_path):

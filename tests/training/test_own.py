@@ -2,8 +2,11 @@
 
 import dataclasses
 import json
+import multiprocessing
 import os
 import signal
+import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ from torch import nn
 import rankmixup as rm
 from rankmixup import random
 from rankmixup.cli.main import main
-from rankmixup.errors import Interrupted, InvalidInput
+from rankmixup.errors import Interrupted, InvalidInput, WorkFailed
 from rankmixup.mixers import CutMix
 from rankmixup.runs import StoredRun
 from rankmixup.testing import two_processes
@@ -105,6 +108,37 @@ def test_what_is_frozen_stays_so(whole_mode, tmp_path):
 def test_worker_processes_change_nothing(tmp_path):
     one = rm.train(short(), model=network(), data=augmented(), runs=tmp_path / "one")
     assert same(one, rm.train(short(), model=network(), data=augmented(), runs=tmp_path / "two", workers=2))
+
+
+def signal_all(number):
+    """As a scheduler does it, or Ctrl-C: the workers get the signal too, and not from the main process."""
+    everyone = [*(each.pid for each in multiprocessing.active_children()), os.getpid()]
+    subprocess.run(["kill", f"-{int(number)}", *map(str, everyone)], check=True)
+    time.sleep(0.3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_worker_processes_too_saves_the_run(number, tmp_path):
+    stopped, data = At(lambda: signal_all(number), epoch=1, step=2), (Augmented(240, 0), *augmented()[1:])  # more than is made ahead
+    with pytest.raises(Interrupted, match=f"was stopped by {number.name} and saved after epoch 2, step 2"):
+        rm.train(short(), model=network(), data=data, runs=tmp_path, workers=1, watcher=stopped)
+    finished = rm.train(short(), model=network(), data=data, runs=tmp_path)
+    assert same(finished, rm.train(short(), model=network(), data=data, runs=tmp_path / "whole"))
+
+
+class Dies(Augmented):
+    """Ends the worker process that makes its samples, as a system without memory does."""
+
+    def __getitem__(self, place):
+        if torch.utils.data.get_worker_info() is not None:
+            os._exit(1)
+        return super().__getitem__(place)
+
+
+def test_a_worker_process_that_is_gone_is_one_sentence(tmp_path):
+    with pytest.raises(WorkFailed, match=r"a worker process is gone, perhaps for want of memory \(DataLoader worker"):
+        rm.train(short(), model=network(), data=(Dies(60, 0), *augmented()[1:]), runs=tmp_path, workers=1)
 
 
 def test_lazily_made_and_in_memory_train_the_same(tmp_path):

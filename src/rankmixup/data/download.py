@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from rankmixup.data.progress import progress
 from rankmixup.errors import InvalidInput, WorkFailed, require
-from rankmixup.files import file_hash, readable
+from rankmixup.files import file_hash, readable, removable
 
 _CHUNK = 1 << 18
 _TIMEOUT = 60.0
@@ -74,7 +74,7 @@ def fetch_archive(remote: Remote, root: Path, folder: str) -> None:
     """`root / folder` from a tar or zip file beside it, which is kept; files of a folder that is there already are replaced."""
     archive = fetch(remote, root)
     unpacked = root / f".{folder}.{secrets.token_hex(8)}"
-    with _writable(root):
+    with _writable(root), removable():
         try:
             _unpack(archive, unpacked)
             require((unpacked / folder).is_dir(), f"archive {archive} must hold a folder {folder!r}, it has none")

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
@@ -15,6 +16,7 @@ from rankmixup.data.base import ImageFiles
 from rankmixup.data.images import SMALL, BadImage, fitted, read_rgb
 from rankmixup.data.view import View
 from rankmixup.errors import WorkFailed, require
+from rankmixup.files import reason
 
 _MARGIN = 256 / 224
 """Shorter side of an ImageNet image over that of the central crop, in evaluation."""
@@ -147,11 +149,24 @@ def batches_made(
         sampler=(list(zip(*(each.tolist() for each in pair), strict=True)) for pair in pairs),
         num_workers=min(workers, len(positions)),
         generator=torch.Generator(),
+        worker_init_fn=_leave_signals_to_main,
     )
-    for images in loader:
-        if isinstance(images, str):
-            raise WorkFailed(images)
-        yield images
+    try:
+        for images in loader:
+            if isinstance(images, str):
+                raise WorkFailed(images)
+            yield images
+    except RuntimeError as error:
+        if "DataLoader worker" not in str(error):
+            raise
+        raise WorkFailed(f"a worker process is gone, perhaps for want of memory ({reason(error)})") from error
+
+
+def _leave_signals_to_main(worker: int) -> None:
+    """In a worker process: what asks a run to stop reaches all its processes, and the main one still needs the batch to save its step."""
+    for name in ("SIGINT", "SIGTERM", "SIGUSR1"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
 
 
 class _Decoder(torch.utils.data.Dataset[Tensor | str]):

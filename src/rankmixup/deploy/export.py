@@ -25,7 +25,7 @@ from rankmixup.deploy.graph import INPUT, OUTPUT, ServedModel, exported_program,
 from rankmixup.deploy.model import CalibratedModel
 from rankmixup.errors import InvalidInput, WorkFailed, require, require_choice, shown
 from rankmixup.evaluation.results import plain
-from rankmixup.files import write_json
+from rankmixup.files import removable, write_json
 from rankmixup.runs import StoredRun
 
 Format = Literal["safetensors", "onnx", "pt2"]
@@ -161,12 +161,13 @@ def _all_or_nothing(folder: Path) -> Iterator[Path]:
     require(folder.parent.is_dir(), f"{folder} must be in a folder that exists, {folder.parent} does not")
     require(os.access(folder.parent, os.W_OK), f"{folder} must be in a folder that can be written to, {folder.parent} cannot")
     place = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
-    place.mkdir()
-    try:
-        yield place
-        if folder.exists():
-            folder.rmdir()
-        place.replace(folder)
-    except BaseException:
-        shutil.rmtree(place, ignore_errors=True)
-        raise
+    with removable():
+        try:
+            place.mkdir()
+            yield place
+            if folder.exists():
+                folder.rmdir()
+            place.replace(folder)
+        except BaseException:
+            shutil.rmtree(place, ignore_errors=True)
+            raise

@@ -8,6 +8,7 @@ from typing import Any
 from rankmixup.deploy.export import export_model
 from rankmixup.deploy.model import CalibratedModel
 from rankmixup.errors import import_extra, require, shown
+from rankmixup.files import removable
 
 
 def push_to_hub(
@@ -34,7 +35,7 @@ def push_to_hub(
     hub = import_extra("huggingface_hub", "push_to_hub", "hub")
     valid = isinstance(repo_id, str) and repo_id.count("/") == 1 and all(repo_id.split("/"))
     require(valid, f"repo_id must be USER/NAME, got {shown(repo_id)}")
-    with tempfile.TemporaryDirectory() as parent:
+    with removable(), tempfile.TemporaryDirectory() as parent:
         exported = export_model(model, Path(parent) / "model", to, **options)
         api = hub.HfApi(token=token)
         api.create_repo(repo_id, private=private, exist_ok=True)

@@ -103,12 +103,21 @@ def as_samples(x: Tensor | NDArray[Any], view: View) -> Tensor:
 
 
 def _of_floats(x: Float[Tensor, "N ..."], view: View, batch_size: int, device: torch.device | str) -> Iterator[Float[Tensor, "B ..."]]:
-    if view.values == "bytes" and float(x.min()) >= 0 and float(x.max()) <= 1:
-        advice = "give bytes (0 to 255), or what model.preprocess returns"
-        warnings.warn(f"x holds floats from 0 to 1, which the network takes as they are, not as colours; {advice}", stacklevel=3)
     require(bool(x.isfinite().all()), "x must hold finite numbers, it does not")
+    if view.values == "bytes":
+        _warn_of_colours(float(x.min()), float(x.max()), view)
     split = Split(x, torch.zeros(len(x), dtype=torch.long), torch.arange(len(x)))
     yield from evaluation_batches(split, view, device=device, batch_size=batch_size)
+
+
+def _warn_of_colours(low: float, high: float, view: View) -> None:
+    """Warn of floats that are none of the network's input: colours that are not normalised have no negative values."""
+    black = min(-mean / std for mean, std in zip(view.mean, view.std, strict=True))
+    white = max((1 - mean) / std for mean, std in zip(view.mean, view.std, strict=True))
+    if low >= 0 and (black < 0 or high > white):
+        advice = "give bytes (0 to 255), or what model.preprocess returns"
+        range_ = "from 0 to 1" if high <= 1 else "from 0 to 255" if high <= 255 else f"from {low:g} to {high:g}"
+        warnings.warn(f"x holds floats {range_}, which the network takes as they are, not as colours; {advice}", stacklevel=4)
 
 
 def _sample(x: Any, view: View) -> Tensor:

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from rankmixup.errors import InvalidInput, require, require_choice
+from rankmixup.files import reason
 from rankmixup.metrics.calibration import bin_top_label
 from rankmixup.metrics.inputs import check_scores, class_scores, scores_and_labels
 from rankmixup.metrics.rows import check_num_bins, row_slices
@@ -169,6 +170,7 @@ class Calibrator(ABC):
             raise InvalidInput(f"what {cls.name!r} was fitted to must be {', '.join(kind.identity)}, got {sorted(state)}") from error
         finite = all(bool(value.isfinite().all()) for value in module.buffers())
         require(finite, f"what {cls.name!r} was fitted to must be finite, it is not")
+        _check_module(module, num_classes, cls.keeps_predictions, f"what {cls.name!r} was fitted to")
         calibrator._module, calibrator._classes, calibrator._fingerprint = module, num_classes, ""
         calibrator.report_ = report
         return calibrator
@@ -188,6 +190,20 @@ CALIBRATORS: Registry[type[Calibrator]] = Registry("calibrator", "rankmixup.cali
 """Every calibrator by name, those of installed packages included."""
 register_calibrator = CALIBRATORS.register
 """Class decorator that adds a calibrator under a name, which commands and `rm.evaluate` then take."""
+
+
+def _check_module(module: CalibrationModule, num_classes: int, keeps_predictions: bool, name: str) -> None:
+    """Raise unless the module makes probabilities of logits: what is read may have other shapes, or a temperature of 0 or below."""
+    probe = torch.zeros(2, num_classes, dtype=torch.float64)
+    probe[1, 0] = 100.0
+    try:
+        with torch.no_grad():
+            made = module(probe).softmax(dim=1)
+    except (RuntimeError, ValueError, IndexError) as error:
+        raise InvalidInput(f"{name} must have the shapes for {num_classes} classes, it does not ({reason(error)})") from error
+    require(made.shape == probe.shape, f"{name} must have the shapes for {num_classes} classes, it gives {list(made.shape)}")
+    valid = not bool(made.isnan().any()) and (not keeps_predictions or bool(made[1, 0] >= made[1].max()))
+    require(valid, f"{name} must make probabilities of logits, such as a temperature above 0 does, it does not")
 
 
 def over_rows(logits: Float[Tensor, "N K"], compute: Callable[[Tensor, slice], Result]) -> list[Result]:

@@ -7,6 +7,7 @@ weight initialisation and dropout (which accept no generator) a seed.
 import contextlib
 import hashlib
 import json
+import threading
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -14,6 +15,9 @@ import torch
 from torch import Tensor
 
 from rankmixup.errors import require_whole
+
+_turn = threading.RLock()
+"""Of the thread whose seed torch's global generators have: there is one set of them for all threads."""
 
 
 def stream(seed: int, *names: str | int) -> torch.Generator:
@@ -46,9 +50,10 @@ def permutations(count: int, size: int, rng: torch.Generator) -> Tensor:
 def global_seed(seed: int, *names: str | int, gpus: bool = True) -> Iterator[None]:
     """Run the body with torch's global generators, of the CPU and of every GPU, seeded by the named stream, then put them back.
 
-    With `gpus=False` that of the CPU alone: a worker process that was forked must not touch a GPU.
+    Threads take turns. With `gpus=False` that of the CPU alone, for worker processes: what was forked must neither touch a GPU nor wait
+    for threads of the process that it was forked from.
     """
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if gpus else ()):
+    with _turn if gpus else contextlib.nullcontext(), torch.random.fork_rng(devices=range(torch.cuda.device_count()) if gpus else ()):
         (torch.manual_seed if gpus else torch.default_generator.manual_seed)(stream(seed, *names).initial_seed())
         yield
 

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -137,6 +138,18 @@ def test_the_same_seed_gives_the_same_network_and_no_global_generator_is_used():
     assert (np.random.get_state()[1] == numpy_state).all()  # noqa: NPY002
     assert (first == again).all()
     assert (first != other).any()
+
+
+def test_threads_with_dropout_give_what_one_after_the_other_gives():
+    def network(features: int, classes: int) -> nn.Module:
+        return nn.Sequential(nn.Linear(features, 16), nn.Dropout(), nn.Linear(16, classes))
+
+    def predicted(seed: int) -> np.ndarray:
+        return small(network=network, random_state=seed, epochs=20).fit(X, Y).predict_proba(X)
+
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(predicted, range(8)))
+    assert all((one == predicted(seed)).all() for seed, one in enumerate(together))
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda fitted: pickle.loads(pickle.dumps(fitted))], ids=["deepcopy", "pickle"])

@@ -103,6 +103,20 @@ def test_accumulated_batches_are_one_large_batch(method, version, tmp_path, monk
         assert one["grad_norm"] == pytest.approx(other["grad_norm"], rel=1e-5)
 
 
+@pytest.mark.parametrize("version", ["new", "old"])
+def test_accumulated_batches_of_unequal_sizes_are_one_large_batch(version, tmp_path, monkeypatch):
+    """Nine samples as 4, 4 and 1, twice; each counts the same."""
+    if version == "old":
+        monkeypatch.setattr(RankMixupMixin, "loss_is_scaled_for_ga", None)
+    sizes = ({"per_device_train_batch_size": 9}, {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 3})
+    large, parts = (trainer(tmp_path, method="mbls", size=9, max_steps=2, **size) for size in sizes)
+    large.train(), parts.train()
+    assert_same_weights(parts.model, large.model, rtol=0, atol=1e-6)
+    for one, other in zip(large.state.log_history[:2], parts.state.log_history[:2], strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], abs=1e-6)
+        assert one["grad_norm"] == pytest.approx(other["grad_norm"], rel=1e-4)
+
+
 def test_accumulated_mixes_are_those_of_a_plain_loop(tmp_path):
     fields = {"mixer": EMBEDDINGS}
     trained = trainer(tmp_path, method="mrl", fields=fields, max_steps=2, per_device_train_batch_size=4, gradient_accumulation_steps=2)

@@ -77,6 +77,8 @@ class RankMixupMixin(ObjectiveCheckpoints):
         self._terms: dict[str, Tensor] = {}
         """Sums of the method's terms since they were last logged."""
         self._steps = 0
+        self._mean_size = 0.0
+        """Samples in each of the batches that are accumulated, on average."""
         self._scored: list[tuple[Tensor, Tensor]] | None = None
         """Logits and labels of the evaluation in progress, of all processes."""
         self._validated: list[tuple[Tensor, Tensor]] | None = None
@@ -106,10 +108,7 @@ class RankMixupMixin(ObjectiveCheckpoints):
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor | tuple[Tensor, Any]:
         """The method's loss in training, cross-entropy in evaluation."""
-        name = next((each for each in self.label_names if inputs.get(each) is not None), None)
-        if name is None:
-            raise InvalidInput(f"a batch must hold labels as one of {self.label_names}, got {list(inputs)}")
-        y, index = inputs[name], inputs.get(INDEX)
+        y, index = self._labels(inputs), inputs.get(INDEX)
         # Not the labels: the model would compute a loss of its own.
         x = {key: value for key, value in inputs.items() if key not in (*self.label_names, INDEX) and value is not None}
         if not model.training:
@@ -118,10 +117,24 @@ class RankMixupMixin(ObjectiveCheckpoints):
             self.objective.epoch = int(self.state.epoch or 0)
         output = self.objective.on_wrapped(model, x, y, index)
         self._steps += 1
+        share = len(y) / self._mean_size if self._mean_size > 0 else 1.0  # so that every sample counts the same
         for term, value in output.terms.items():
-            self._terms[term] = self._terms.get(term, 0) + value
-        found = {} if output.logits is None else {"logits": output.logits}
-        return (output.loss, found) if return_outputs else output.loss
+            self._terms[term] = self._terms.get(term, 0) + share * value
+        loss, found = share * output.loss, {} if output.logits is None else {"logits": output.logits}
+        return (loss, found) if return_outputs else loss
+
+    def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
+        """As Trainer's: the batches that are accumulated, whose sizes are remembered."""
+        batches, items = super().get_batch_samples(*args, **kwargs)
+        self._mean_size = sum(len(self._labels(batch)) for batch in batches) / max(len(batches), 1)
+        return batches, items
+
+    def _labels(self, inputs: Mapping[str, Any]) -> Tensor:
+        name = next((each for each in self.label_names if inputs.get(each) is not None), None)
+        if name is None:
+            raise InvalidInput(f"a batch must hold labels as one of {self.label_names}, got {list(inputs)}")
+        labels: Tensor = inputs[name]
+        return labels
 
     def _evaluated(self, output: Any, y: Tensor, return_outputs: bool) -> Tensor | tuple[Tensor, Any]:
         logits = check_logits(take_logits(output, self._logits_of), rows=len(y), classes=self.objective.num_classes)

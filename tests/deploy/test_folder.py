@@ -124,6 +124,18 @@ def test_weights_that_are_not_finite_or_not_its_own_are_refused(folder):
     refused(folder, "what 'temperature' was fitted to must be finite")
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), 3e38])
+@pytest.mark.parametrize("calibrate_with", ["temperature", None])
+def test_a_network_that_gives_no_finite_logits_makes_no_prediction(folder, number, calibrate_with):
+    state = load_file(folder / "model.safetensors")
+    name = sorted(name for name in state if name.startswith("network.") and name.endswith("weight"))[-1]
+    save_file({**state, name: torch.full_like(state[name], number)}, folder / "model.safetensors")
+    signed(folder)
+    model = rm.load(folder, calibrate_with=calibrate_with)
+    with pytest.raises(InvalidInput, match="the network must return finite logits"):
+        model.predict_proba(torch.full((2, *model.view.input_shape), 255, dtype=torch.uint8))
+
+
 @pytest.mark.parametrize(
     ("temperature", "message"),
     [
@@ -131,7 +143,9 @@ def test_weights_that_are_not_finite_or_not_its_own_are_refused(folder):
         (-1.0, "what 'temperature' was fitted to must make probabilities of logits"),
         (1e-320, "what 'temperature' was fitted to must make probabilities of logits"),
         ([1.0, 2.0], "what 'temperature' was fitted to must have the shapes for 3 classes, it does not"),
-        ([[[1.0]]], r"what 'temperature' was fitted to must have the shapes for 3 classes, it gives \[1, 2, 3\]"),
+        ([[[1.0]]], r"what 'temperature' was fitted to must have the shapes for 3 classes, it gives \[1, 3, 3\]"),
+        ([[1.0], [2.0]], "what 'temperature' was fitted to must have the shapes for 3 classes, it does not"),
+        ([[1.0], [2.0], [3.0]], "what 'temperature' was fitted to must have the shapes for 3 classes, it does not"),
         ([], "what 'temperature' was fitted to must have the shapes for 3 classes"),
     ],
 )

@@ -151,7 +151,9 @@ class CalibratedModel(nn.Module):
         logits = self.network(batch.to(self.device, kinds[0] if kinds else batch.dtype))
         shape = (len(batch), len(self.class_names))
         require(isinstance(logits, Tensor) and logits.shape == shape, f"the network must return logits {list(shape)}, got {shown(logits)}")
-        return logits.float().cpu()
+        logits = logits.float().cpu()
+        require(bool(logits.isfinite().all()), "the network must return finite logits; its weights or its input are too large, or not finite")
+        return logits
 
     def _probabilities(self, logits: Float[Tensor, "N K"]) -> Float[Tensor, "N K"]:
         """In float64, as stored scores are read, so that both give the same probabilities."""

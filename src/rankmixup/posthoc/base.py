@@ -194,10 +194,11 @@ register_calibrator = CALIBRATORS.register
 
 def _check_module(module: CalibrationModule, num_classes: int, keeps_predictions: bool, name: str) -> None:
     """Raise unless the module makes probabilities of logits: what is read may have other shapes, or a temperature of 0 or below."""
-    probe = torch.zeros(2, num_classes, dtype=torch.float64)
+    probe = torch.zeros(3, num_classes, dtype=torch.float64)
     probe[1, 0] = 100.0
     try:
         with torch.no_grad():
+            module(probe[:2])  # parameters of a row each would fit one number of rows
             made = module(probe).softmax(dim=1)
     except (RuntimeError, ValueError, IndexError) as error:
         raise InvalidInput(f"{name} must have the shapes for {num_classes} classes, it does not ({reason(error)})") from error

@@ -9,17 +9,27 @@ import torch
 from torch.utils.data import SequentialSampler
 
 import rankmixup as rm
-from rankmixup import metrics
+from rankmixup import metrics, random
 from rankmixup.errors import InvalidInput
+from rankmixup.evaluation import predict_batches
 from rankmixup.mixers import CutMix, LogitMixup, ManifoldMixup, Mixup
+from rankmixup.models.weights import head_names
+from rankmixup.posthoc import TemperatureScaling
 from tests.pages import blocks
 
 pytest.importorskip("transformers", reason="transformers is not installed")
 
-from transformers import EvalPrediction
+from transformers import (
+    AutoModelForSequenceClassification,
+    EvalPrediction,
+    GPT2Config,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    pipeline,
+)
 
 from rankmixup.integrations.transformers import RankMixupMixin, RankMixupTrainer
-from tests.integrations.transformers_tasks import arguments, bert, images, sentences, vit
+from tests.integrations.transformers_tasks import SIZES, arguments, bert, images, sentences, vit
 
 pytestmark = [pytest.mark.filterwarnings("ignore")]  # of Trainer, about devices, pinned memory and restored states
 
@@ -297,7 +307,7 @@ def test_the_model_is_never_given_labels(tmp_path):
 
 def test_without_the_package_one_sentence_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    for name in ("transformers", "transformers_checkpoints"):
+    for name in ("transformers", "transformers_calibration", "transformers_checkpoints"):
         monkeypatch.delitem(sys.modules, f"rankmixup.integrations.{name}")
     with pytest.raises(InvalidInput, match=r"needs the package transformers, which is missing: pip install 'rankmixup\[transformers\]'"):
         import rankmixup.integrations.transformers  # noqa: F401
@@ -312,3 +322,112 @@ def test_the_examples_of_the_documents_train(tmp_path, monkeypatch):
     assert names["trainer"].state.global_step > 0
     assert names["trainer"].state.log_history[-1]["eval_accuracy"] > 0.9
     assert names["step"].steps > 0
+
+
+def overconfident(kind: str) -> torch.nn.Module:
+    """Random networks with heads of several kinds, whose logits are too far apart."""
+    tiny = {"vocab_size": 20, "num_labels": 2, "pad_token_id": 0}
+    kinds = {
+        "roberta": lambda: AutoModelForSequenceClassification.from_config(
+            RobertaConfig(**tiny, max_position_embeddings=20, **SIZES), attn_implementation="eager"
+        ),
+        "gpt2": lambda: AutoModelForSequenceClassification.from_config(GPT2Config(**tiny, n_positions=12, n_embd=32, n_layer=1, n_head=2)),
+    }
+    with random.global_seed(0, "overconfident"):
+        made = MODELS[kind][0]() if kind in MODELS else kinds[kind]()
+    with torch.no_grad():
+        made.get_submodule(head_names(made)[-1]).weight.normal_(std=5, generator=random.stream(0, "head"))
+    return made
+
+
+def softmax(model: torch.nn.Module, data: Any) -> torch.Tensor:
+    x = {name: column for name, column in data.columns.items() if name not in ("title", "labels")}
+    with torch.no_grad():
+        return model.eval()(**x).logits.softmax(dim=1)
+
+
+def overconfident_trainer(folder, kind: str, **options: Any) -> RankMixupTrainer:
+    """With evaluation samples whose labels are drawn by the probabilities of logits that are closer together."""
+    trained = trainer(folder, "vit" if kind == "vit" else "bert", network=options.pop("network", None) or overconfident(kind), **options)
+    trained.eval_dataset = MODELS["vit" if kind == "vit" else "bert"][1](200, seed=1)
+    logits, _ = predict_batches(trained.model, trained.get_eval_dataloader())
+    gaps = logits[:, 1] - logits[:, 0]
+    chosen = torch.rand(200, generator=random.stream(0, "labels")) < (1.5 * gaps / gaps.abs().mean()).sigmoid()
+    trained.eval_dataset.columns["labels"] = chosen.long()
+    return trained
+
+
+@pytest.mark.parametrize("kind", ["bert", "vit", "roberta", "gpt2"])
+def test_a_temperature_is_in_the_saved_weights(kind, tmp_path):
+    trained = overconfident_trainer(tmp_path, kind)
+    data, before = trained.eval_dataset, trained.evaluate()
+    scaling = TemperatureScaling().fit(*predict_batches(trained.model, trained.get_eval_dataloader()))
+    expected = scaling.predict_proba(predict_batches(trained.model, trained.get_eval_dataloader())[0])
+    report = trained.calibrate()
+    assert report.parameters["temperature"] == pytest.approx(scaling.temperature_, rel=1e-5)
+    assert report.parameters["temperature"] > 1.5
+    assert trained.evaluate()["eval_nll"] == pytest.approx(report.after["nll"], rel=1e-4) != before["eval_nll"]
+    trained.save_model(tmp_path / "saved")
+    saved = type(trained.model).from_pretrained(tmp_path / "saved")
+    torch.testing.assert_close(softmax(saved, data), expected, rtol=1e-4, atol=1e-5)
+    assert saved.config.rankmixup_temperature == report.parameters["temperature"]
+    again = trained.calibrate(data)  # which finds next to nothing left to do, and is recorded too if it does anything
+    assert again.parameters["temperature"] == pytest.approx(1, abs=1e-3)
+    assert trained.model.config.rankmixup_temperature == pytest.approx(report.parameters["temperature"], rel=1e-3)
+
+
+def test_a_pipeline_gives_calibrated_probabilities(tmp_path):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = Tokenizer(models.WordLevel({"[PAD]": 0, **{f"w{number}": number for number in range(1, 20)}}, unk_token="[PAD]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    trained = overconfident_trainer(tmp_path, "bert")
+    data = trained.eval_dataset
+    trained.processing_class = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]")
+    before = softmax(trained.model, data)
+    trained.calibrate()
+    trained.save_model(tmp_path / "saved")
+    classify = pipeline("text-classification", model=str(tmp_path / "saved"), top_k=None, device="cpu")
+    for row in range(4):
+        ids = data.columns["input_ids"][row]
+        (told,) = classify([" ".join(f"w{number}" for number in ids[ids > 0].tolist())])
+        found = {each["label"]: each["score"] for each in told}
+        assert found["LABEL_1"] == pytest.approx(softmax(trained.model, data)[row, 1].item(), abs=1e-5)
+        assert found["LABEL_1"] != pytest.approx(before[row, 1].item(), abs=1e-3)
+
+
+def test_a_temperature_that_is_no_gain_is_left_out(tmp_path):
+    trained = trainer(tmp_path, network=overconfident("bert"))
+    trained.eval_dataset.columns["labels"] = softmax(trained.model, trained.eval_dataset).argmax(dim=1)  # all of them right
+    before = {name: value.clone() for name, value in trained.model.state_dict().items()}
+    with pytest.warns(UserWarning, match="the temperature is left out: its fit did not converge"):
+        report = trained.calibrate()
+    assert not report.converged
+    assert all(torch.equal(value, before[name]) for name, value in trained.model.state_dict().items())
+    assert not hasattr(trained.model.config, "rankmixup_temperature")
+
+
+class Averaged(torch.nn.Module):
+    """The mean of two heads, of which the last is only one."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.one, self.other = torch.nn.Embedding(20, 8), torch.nn.Linear(8, 2), torch.nn.Linear(8, 2)
+
+    def forward(self, input_ids, attention_mask):
+        features = 30 * self.embedding(input_ids).mean(dim=1)
+        return {"logits": self.one(features) + self.other(features)}
+
+
+def test_what_cannot_be_calibrated_is_refused_and_left_as_it_is(tmp_path):
+    with random.global_seed(0, "averaged"):
+        trained = overconfident_trainer(tmp_path, "bert", network=Averaged(), num_classes=2, label_names=["labels"])
+    before = {name: value.clone() for name, value in trained.model.state_dict().items()}
+    with pytest.raises(InvalidInput, match=r"last linear layer of the model must return its logits, .* got Averaged with"):
+        trained.calibrate()
+    assert all(torch.equal(value, before[name]) for name, value in trained.model.state_dict().items())
+    with pytest.raises(InvalidInput, match="dataset must be one set of labelled samples, got"):
+        trained.calibrate({"one": trained.eval_dataset})
+    trained.is_in_train = True
+    with pytest.raises(InvalidInput, match="calibrate must be called after training"):
+        trained.calibrate()

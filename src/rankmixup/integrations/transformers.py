@@ -1,5 +1,6 @@
 """A method in the Trainer of Hugging Face."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,11 +12,13 @@ from rankmixup import random
 from rankmixup.errors import InvalidInput, import_extra, require, shown
 from rankmixup.evaluation import METRICS, all_metrics, ece_noise_floor
 from rankmixup.integrations.samples import INDEX, Indexed, IndexedCollator, count_classes
+from rankmixup.integrations.transformers_calibration import fold_temperature
 from rankmixup.integrations.transformers_checkpoints import ObjectiveCheckpoints
 from rankmixup.methods import Method, Objective, cross_entropy_loss, objective
 from rankmixup.methods.base import resolved
 from rankmixup.ops import check_logits, confidence, upcast
-from rankmixup.types import LogitsOf, take_logits
+from rankmixup.posthoc import FitReport, TemperatureScaling
+from rankmixup.types import LogitsOf, call_model, evaluating, take_logits
 
 for _package in ("transformers", "accelerate"):
     import_extra(_package, "rankmixup.integrations.transformers", "transformers")
@@ -181,6 +184,42 @@ class RankMixupMixin(ObjectiveCheckpoints):
             logits, target = (torch.cat(part) for part in zip(*validated, strict=True))
             self.objective.tune(logits, target, lr=float(max(group["lr"] for group in self.optimizer.param_groups)))
         return metrics
+
+    def calibrate(self, dataset: Any = None) -> FitReport:
+        """Fit a temperature to held-out samples and put it into the weights, for `save_model`, `push_to_hub` and `pipeline`.
+
+        To be called after training. The weight and the bias of the layer that returns the logits are divided by the temperature, so that
+        whatever loads the model has calibrated probabilities; predicted classes stay. `config.rankmixup_temperature` records by what they
+        were divided in all. A temperature that does not lower the NLL of the samples is left out, and a warning says so.
+
+        Args:
+            dataset: Labelled samples that were not trained on, or the name of one of several `eval_dataset`; `eval_dataset` if not given.
+
+        Returns:
+            The temperature, as `parameters["temperature"]`, with NLL and ECE of the samples before and after it.
+        """
+        require(not self.is_in_train, "calibrate must be called after training, got a call within it")
+        given = self.eval_dataset if dataset is None else dataset
+        require(given is not None and not isinstance(given, Mapping), f"dataset must be one set of labelled samples, got {shown(given)}")
+        loader, self._validated = self.get_eval_dataloader(dataset), []
+        try:
+            self.evaluation_loop(loader, "Calibration", prediction_loss_only=True)
+        finally:
+            validated, self._validated = self._validated, None
+        require(len(validated) > 0, "dataset must hold labelled samples, got none")
+        report = TemperatureScaling().fit(*validated[0], warn=False).report_
+        if not report.verdict.startswith("improves NLL"):
+            warnings.warn(f"the temperature is left out: its fit {report.verdict}", stacklevel=2)
+            return report
+        model: Any = self.accelerator.unwrap_model(self.model)
+        batch: Any = self._prepare_inputs(next(iter(loader)))
+        x = {key: value for key, value in batch.items() if key not in self.label_names}
+        temperature = float(report.parameters["temperature"])  # type: ignore[arg-type]
+        with torch.no_grad(), evaluating(model):
+            fold_temperature(model, temperature, lambda: call_model(model, x, self._logits_of))
+        if hasattr(model, "config"):
+            model.config.rankmixup_temperature = temperature * getattr(model.config, "rankmixup_temperature", 1.0)
+        return report
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         """Adds the terms of the loss, and the values of fields that are "auto", to the training loss."""

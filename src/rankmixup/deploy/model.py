@@ -152,7 +152,7 @@ class CalibratedModel(nn.Module):
         shape = (len(batch), len(self.class_names))
         require(isinstance(logits, Tensor) and logits.shape == shape, f"the network must return logits {list(shape)}, got {shown(logits)}")
         logits = logits.float().cpu()
-        require(bool(logits.isfinite().all()), "the network must return finite logits; its weights or its input are too large, or not finite")
+        require(bool(logits.isfinite().all()), "the network must return finite logits, its weights or its input are too large for that")
         return logits
 
     def _probabilities(self, logits: Float[Tensor, "N K"]) -> Float[Tensor, "N K"]:

@@ -80,6 +80,28 @@ def test_what_cannot_be_predicted_is_refused(model, tmp_path):
         model.predict_proba(make, batch_size=0)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x: torch.from_numpy(x).to_sparse(), "x must be a dense tensor"),
+        (lambda x: torch.from_numpy(x).to(torch.float8_e4m3fn), "x must be floating point, got torch.float8"),
+        (lambda x: torch.from_numpy(x).to(torch.complex64), "x must hold real numbers"),
+        (lambda x: np.ma.masked_array(x, mask=x > 0), "x must not be a masked array"),
+        (lambda x: np.ma.masked_array(x, mask=x > 0).astype(np.uint8), "x must not be a masked array"),
+    ],
+)
+def test_arrays_of_odd_kinds_are_refused(model, change, message):
+    """A masked array would be predicted as if nothing were masked."""
+    with pytest.raises(InvalidInput, match=message), unchecked():
+        model.predict_logits(change(np.full((2, 3, SIZE, SIZE), -2.0, np.float32)))
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">f8", np.longdouble, np.float16])
+def test_floats_of_any_type_are_the_same_input(model, dtype):
+    x = np.linspace(-2, 2, 6 * SIZE**2).reshape(2, 3, SIZE, SIZE).astype(np.float16)
+    torch.testing.assert_close(model.predict_logits(x.astype(dtype)), model.predict_logits(x.astype(np.float32)))
+
+
 @pytest.mark.parametrize(("largest", "said"), [(1.0, "0 to 1"), (255.0, "0 to 255"), (4095.0, r"[\d.]+ to [\d.]+")])
 def test_colours_in_floats_are_warned_of(model, largest, said):
     """Which the network would take as its input: it is sure of whatever it sees."""

@@ -17,6 +17,7 @@ from rankmixup.data import ImageFiles, Split, View, evaluation_batches
 from rankmixup.data.images import BadImage, decode_each, list_images, to_rgb
 from rankmixup.data.transforms import normalise, prepared, prepared_bytes
 from rankmixup.errors import InvalidInput, require, shown
+from rankmixup.ops import as_tensor, check_floats, check_tensor
 
 Input = str | os.PathLike[str] | Image.Image | NDArray[Any] | Tensor | Sequence[Any]
 """An image file, a folder of them, an image, an array or a tensor of one sample or of many, or a list of such samples."""
@@ -76,11 +77,13 @@ def as_samples(x: Tensor | NDArray[Any], view: View) -> Tensor:
     """A batch `[N, C, H, W]` of bytes or floats out of one sample or many, in any usual order of dimensions."""
     if isinstance(x, np.ndarray):
         require(x.dtype.kind in "uifb", f"x must be an array of bytes or floats, got {x.dtype}")
-        x = torch.from_numpy(np.array(x, order="C"))  # a copy, since an image's own array is read-only
-    x = x.detach()
+        plain = x.dtype == np.uint8 and not np.ma.isMaskedArray(x)
+        x = torch.from_numpy(np.array(x, order="C")) if plain else as_tensor("x", x)  # a copy, since an image's own array is read-only
+    x = check_tensor("x", x).detach()
     if len(view.input_shape) != 3 and not x.is_complex():
         x = x.double()  # a table may hold whole numbers too
     require(x.dtype == torch.uint8 or x.is_floating_point(), f"x must hold bytes (uint8, 0 to 255) or floats, got {x.dtype}")
+    x = x if x.dtype == torch.uint8 else check_floats("x", x)
     if x.dtype == torch.uint8:
         _require_images(view)
     shape = list(x.shape)

@@ -1,15 +1,23 @@
 """`rankmixup compare`: names, calibration, conditions and files; exit statuses 0, 1 and 2."""
 
 import csv
+import itertools
 import json
+import re
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import rankmixup as rm
 from rankmixup.cli.main import main
+from rankmixup.evaluation import evaluate_scores
+from rankmixup.evaluation.significance import over_seeds
+from rankmixup.reports.files import page_entries
+from rankmixup.reports.html_tables import verdict
 from rankmixup.runs import Run
 from tests.paper.stored import store
+from tests.test_schemas import validate
 
 FEW = ["--replicates", "50"]
 
@@ -176,3 +184,87 @@ def test_evaluate_writes_markdown_with_failures_first(folder, capsys):
 
 def test_compare_has_no_positive_class(folder, capsys):
     assert "--positive" in refused(capsys, "a-test.npz", "b-test.npz", "--positive", "1")
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch) -> dict[str, str]:
+    """Runs of two methods with three seeds on one test set, and one of a third; mbls is too sure."""
+    monkeypatch.chdir(tmp_path)
+    draw = np.random.default_rng(0)
+    labels, found = draw.integers(5, size=200), {}
+    for method, seed in [*itertools.product(("ce", "mbls"), range(3)), ("mixup", 1)]:
+        logits = draw.normal(size=(200, 5)) + 2.0 * np.eye(5)[labels]
+        stored = store(tmp_path / "runs", Run(method, "digits", seed=seed))
+        for split in ("val", "test"):
+            stored.write_predictions(split, logits=logits * (8 if method == "mbls" else 1), labels=labels)
+        found[f"{method} {seed}"] = str(stored.path)
+    return found
+
+
+def test_runs_that_differ_in_their_seed_alone_are_one_model(runs, capsys):
+    found = compared(capsys, *runs.values(), "--metric", "nll", "--fail-if", "mbls.nll - ce.nll > 0:low", status=1)
+    assert list(found["models"]) == ["ce", "mbls", "mixup, seed 1"]
+    validate("compare", found)
+    assert (found["baseline"], found["seeds"]) == ("ce", {"ce": [0, 1, 2], "mbls": [0, 1, 2]})
+    values = {name: rm.evaluate(*_test_scores(path), replicates=5).value("nll") for name, path in runs.items()}
+    ce, mbls = ([values[f"{method} {seed}"] for seed in range(3)] for method in ("ce", "mbls"))
+    told, expected = found["models"]["mbls"]["nll"], over_seeds(mbls)
+    assert [told[key] for key in ("value", "low", "high")] == pytest.approx([expected.value, expected.low, expected.high])
+    student = scipy.stats.ttest_rel(mbls, ce)
+    difference, ends = told["difference"], student.confidence_interval()
+    assert [difference[key] for key in ("value", "low", "high", "p_value")] == pytest.approx(
+        [np.subtract(mbls, ce).mean(), ends.low, ends.high, student.pvalue]
+    )
+    assert difference["test"] == "paired t over seeds"
+    # One seed in common: that pair, over samples.
+    pair = compared(capsys, runs["ce 1"], runs["mixup 1"], "--metric", "nll")["models"]["mixup, seed 1"]["nll"]["difference"]
+    single = found["models"]["mixup, seed 1"]["nll"]["difference"]
+    assert single["test"] == "paired bootstrap, one run of each"
+    assert [single[key] for key in ("value", "low", "high")] == [pair[key] for key in ("value", "low", "high")]
+
+
+def test_each_run_may_stand_for_itself(runs, capsys):
+    found = compared(capsys, *list(runs.values())[:4], "--each", "--baseline", runs["ce 2"])
+    assert (list(found["models"]), found["baseline"]) == (["ce, seed 0", "ce, seed 1", "ce, seed 2", "mbls, seed 0"], "ce, seed 2")
+    assert "seeds" not in found
+    assert compared(capsys, *runs.values(), "--baseline", runs["mbls 2"])["baseline"] == "mbls"
+    assert compared(capsys, *runs.values(), "--baseline", "mbls")["baseline"] == "mbls"
+    named = compared(capsys, f"old={runs['ce 0']}", runs["ce 1"], runs["ce 2"])
+    assert list(named["models"]) == ["old", "ce"]
+    text = refused(capsys, runs["ce 0"], runs["ce 1"])
+    assert text == "error: compare must be given at least two models, got runs of ce alone; --each compares its runs\n"
+
+
+def test_models_are_never_called_by_an_id(runs, capsys, tmp_path):
+    kinds = {kind: tmp_path / f"out.{kind}" for kind in ("html", "markdown", "latex", "csv")}
+    flags = [word for kind, path in kinds.items() for word in (f"--{kind}", str(path))]
+    assert main(["compare", *runs.values(), "--calibrate-on", "own", *flags, *FEW]) == 0
+    few = [runs["ce 1"], runs["mixup 1"], runs["ce 0"]]
+    assert main(["report", *few, "-o", "report.html", *FEW]) == 0
+    page = (tmp_path / "report.html").read_text().replace("<wbr>", "")
+    assert re.findall(r'<h3 id="model-\d-title">(.*?)</h3>', page) == ["ce", "mixup, seed 1"]
+    assert "over seeds 0 and 1" in page
+    assert ">0; 1" in page  # the seed, in the table about the protocol
+    texts = [capsys.readouterr().out, *(path.read_text() for path in kinds.values())]
+    for text in texts:
+        assert not [path for path in runs.values() if path.rpartition("/")[2] in text]
+        assert "mixup, seed 1" in text
+
+
+def test_a_page_holds_pooled_runs_or_each(runs):
+    stored = [rm.StoredRun.open(runs[name]) for name in ("mbls 0", "mbls 1")]
+    evaluations = [evaluate_scores(each.scores("test"), each.scores("val"), source=str(each.path), replicates=50) for each in stored]
+    assert [entry.name for entry in page_entries(evaluations, stored, each=True)] == ["mbls, seed 0", "mbls, seed 1"]
+    (entry,) = page_entries(evaluations, stored)
+    assert (entry.name, len(entry.scores), entry.evaluation.n, entry.evaluation.to_dict()["seeds"]) == ("mbls", 400, 200, [0, 1])
+    found = {stage: over_seeds([each.value("ece", calibrated=stage) for each in evaluations]).value for stage in (False, True)}
+    assert found == {stage: pytest.approx(entry.evaluation.value("ece", calibrated=stage)) for stage in (False, True)}
+    assert entry.evaluation.metrics["ece"].low >= 0
+    headline, sentences, calibrated = verdict(entry)
+    assert (headline.partition(";")[0], calibrated) == ("overconfident, miscalibrated", True)
+    assert not any("(p" in each for each in sentences)
+
+
+def _test_scores(path: str) -> tuple[np.ndarray, np.ndarray]:
+    stored = np.load(f"{path}/predictions/test.npz")
+    return stored["logits"], stored["labels"]

@@ -44,7 +44,8 @@ def run(options: Demo) -> None:
     from rankmixup.evaluation.comparison import paired_tests
     from rankmixup.experiments import DEMO_METHODS, Task, Workplace, demo_runs, run_tasks
     from rankmixup.reports.demo import READING, demo_evaluations, demo_figures, demo_table
-    from rankmixup.reports.files import page_entries, write_page
+    from rankmixup.reports.entry import ReportEntry
+    from rankmixup.reports.files import write_page
     from rankmixup.reports.live import follow
     from rankmixup.runs import StoredRun
 
@@ -59,7 +60,7 @@ def run(options: Demo) -> None:
     with print_warnings():
         evaluations = demo_evaluations(results)
     page = options.output / "report.html"
-    entries = page_entries([runs[0] for runs in evaluations.values()], [runs[0] for runs in results.values()])
+    entries = [ReportEntry.of(found[0], runs[:1]) for found, runs in zip(evaluations.values(), results.values(), strict=True)]
     write_page(page, entries, paired_tests({entry.name: entry.evaluation for entry in entries}))
 
     def data() -> dict[str, Any]:

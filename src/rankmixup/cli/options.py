@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rankmixup.runs import StoredRun
 
 Json = Annotated[bool, tyro.conf.arg(help="Print one JSON object on standard output, and nothing else there.")]
+Each = Annotated[bool, tyro.conf.arg(help="Let each run stand for itself: runs that differ by their seed alone are not one model then.")]
 Sources = Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...", help_behavior_hint="(required)")]
 OptionalPath = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(optional)")]
 Kind = Annotated[

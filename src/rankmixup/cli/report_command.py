@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from rankmixup.cli.group_options import Grouping
-from rankmixup.cli.options import Evaluating, Sources
+from rankmixup.cli.options import Each, Evaluating, Sources
 from rankmixup.cli.output import console, print_warnings, require_suffix, require_writable
 from rankmixup.errors import one_line, require
 
@@ -16,11 +16,13 @@ from rankmixup.errors import one_line, require
 class Report(Evaluating, Grouping):
     """Write one HTML page about one or more runs or files of scores, which opens in any browser without other files.
 
-    Models of the same samples are compared with the first one, as by `rankmixup compare`.
+    Models of the same samples are compared with the first one, as by `rankmixup compare`. Runs are called by their method and seed; those
+    that differ by their seed alone are one model, unless --each or --group is given.
     """
 
     sources: tyro.conf.Positional[Sources]
     """Run directories or files of scores, as for `rankmixup evaluate`."""
+    each: Each = False
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html")
     """The HTML file to write."""
     calibrate_on: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="PATH ...", help_behavior_hint="(optional)")] = ()
@@ -45,7 +47,8 @@ def run(options: Report) -> None:
     groups = [options.read_groups(path if path.is_file() else None) for path in options.sources]
     with print_warnings():
         evaluations = [options.evaluate(source, groups=each) for source, each in zip(sources, groups, strict=True)]
-    entries = page_entries(evaluations, [source.stored for source in sources])
+    # Groups are of one network: each has its own.
+    entries = page_entries(evaluations, [source.stored for source in sources], each=options.each or bool(options.group))
     named = {entry.name: entry.evaluation for entry in entries}
     tests = paired_tests(named, num_bins=options.num_bins, replicates=options.replicates, seed=options.seed)
     write_page(options.output, entries, tests)

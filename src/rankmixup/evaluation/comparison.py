@@ -1,6 +1,6 @@
 """Several models on one test set: do they differ from the baseline by more than sampling noise?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -8,10 +8,11 @@ from rankmixup.errors import InvalidInput, require, shown, unknown_name
 from rankmixup.evaluation.conditions import ComparisonCondition, listed_conditions
 from rankmixup.evaluation.evaluation import Array, as_scores, evaluate_scores
 from rankmixup.evaluation.paired import comparable_keys, paired_difference
+from rankmixup.evaluation.pooling import pooled
 from rankmixup.evaluation.registry import METRICS
 from rankmixup.evaluation.results import Compared, Comparison, Difference, Estimate, Evaluation
 from rankmixup.evaluation.scores import Scores
-from rankmixup.evaluation.significance import holm
+from rankmixup.evaluation.significance import holm, seeds_difference
 from rankmixup.posthoc import Calibrator
 
 
@@ -76,6 +77,7 @@ def compare_scores(
     held_out: Mapping[str, Scores | Calibrator] | None = None,
     *,
     fitted_on: Mapping[str, str] | None = None,
+    pools: Mapping[str, Mapping[int, str]] | None = None,
     calibrate_with: str = "temperature",
     objective: str | None = None,
     baseline: str | None = None,
@@ -85,12 +87,16 @@ def compare_scores(
     replicates: int = 1000,
     seed: int = 0,
 ) -> Comparison:
-    """As `compare`, for `Scores`, each of which has its labels and may be logits or probabilities; `fitted_on` names the held-out ones."""
-    keys = compared_keys(metric)
-    first = _baseline(models, baseline)
+    """As `compare`, for `Scores`, each of which has its labels and may be logits or probabilities; `fitted_on` names the held-out ones.
+
+    `pools` has by name those that are one model (see `pooled`): the names of its runs in `models`, by their seed.
+    """
+    keys, pools = compared_keys(metric), pools or {}
+    names = compared_names(models, pools)
+    first = _baseline(names, baseline)
     for text in listed_conditions(fail_if):
-        ComparisonCondition.parse(text, models, keys)  # refused before any work
-    check_same_samples(models, first)
+        ComparisonCondition.parse(text, names, keys)  # refused before any work
+    check_same_samples(models, first if first in models else next(iter(pools[first].values())))
     for name in models if held_out is not None else ():
         require(name in (held_out or {}), f"calibrate_on must have held-out scores of every model, it has none of {name!r}")
     for name in held_out or {}:
@@ -109,6 +115,9 @@ def compare_scores(
         )
         for name, scores in models.items()
     }
+    for name, runs in pools.items():
+        evaluations[name] = pooled({seed: evaluations.pop(run) for seed, run in runs.items()}, name)
+    evaluations = {name: evaluations[name] for name in names}
     chosen: dict[str, Any] = {"baseline": first, "metric": metric, "fail_if": fail_if, "calibrated": held_out is not None}
     return compare_evaluations(evaluations, **chosen, **resampling)
 
@@ -126,17 +135,18 @@ def compare_evaluations(
 ) -> Comparison:
     """As `compare`, for evaluations of one test set that hold their scores, before calibration or after it."""
     keys = compared_keys(metric)
-    scores: dict[str, Scores] = {}
+    scores: dict[str, dict[int, Scores]] = {}
     for name, each in evaluations.items():
-        found = each.calibrated if calibrated else each.test
-        if found is None:
-            raise InvalidInput(
-                f"{name} must be an evaluation that holds its scores{' after calibration' if calibrated else ''}, it does not"
-            )
-        scores[name] = found
-    first = _baseline(scores, baseline)
+        found = {
+            seed: run.calibrated if calibrated else run.test for seed, run in (each.runs or {-1: each}).items()
+        }  # -1: of no run, which has a seed
+        scores[name] = {seed: one for seed, one in found.items() if one is not None}
+        rule = f"{name} must be an evaluation that holds its scores{' after calibration' if calibrated else ''}, it does not"
+        require(len(scores[name]) == len(found), rule)
+    first = _baseline(list(scores), baseline)
     conditions = [ComparisonCondition.parse(text, scores, keys) for text in listed_conditions(fail_if)]
-    check_same_samples(scores, first)
+    every = {f"{name}, seed {seed}" if len(runs) > 1 else name: one for name, runs in scores.items() for seed, one in runs.items()}
+    check_same_samples(every, next(iter(every)) if len(scores[first]) > 1 else first)
     models: dict[str, dict[str, Compared]] = {}
     for name, each in evaluations.items():
         estimates = each.calibration.metrics if calibrated and each.calibration else each.metrics
@@ -146,7 +156,17 @@ def compare_evaluations(
         models[name] = {key: Compared(estimate, before=before.get(key)) for key in keys if (estimate := estimates[key]) is not None}
 
     def difference(model: str, other: str, key: str) -> Difference:
-        return paired_difference(scores[model], scores[other], key, num_bins=num_bins, replicates=replicates, seed=seed)
+        """Over the seeds that both have, if these are several; else of one run of each, over samples."""
+        shared = [each for each in scores[model] if each in scores[other]]
+        if len(shared) > 1:
+            one, two = (evaluations[name].runs for name in (model, other))
+            return seeds_difference(
+                [one[each].value(key, calibrated=calibrated) - two[each].value(key, calibrated=calibrated) for each in shared]
+            )
+        first_run, second_run = (scores[name][shared[0] if shared else next(iter(scores[name]))] for name in (model, other))
+        found = paired_difference(first_run, second_run, key, num_bins=num_bins, replicates=replicates, seed=seed)
+        several = len(scores[model]) > 1 or len(scores[other]) > 1
+        return replace(found, test=f"{found.test}, one run of each") if several else found
 
     places = [(name, key) for name in models if name != first for key in keys]
     differences = [difference(name, first, key) for name, key in places]
@@ -168,8 +188,9 @@ def compare_evaluations(
 
     failed = tuple(condition.text for condition in conditions if condition.holds(number(condition)))
     fits = {name: each.calibration for name, each in evaluations.items() if each.calibration} if calibrated else None
-    size, classes = scores[first].scores.shape
-    return Comparison(keys[0], first, size, classes, models, fits, failed)
+    seeds = {name: tuple(each.runs) for name, each in evaluations.items() if len(each.runs) > 1}
+    of_first = evaluations[first]
+    return Comparison(keys[0], first, of_first.n, of_first.num_classes, models, fits, failed, seeds)
 
 
 class PairedTests(NamedTuple):
@@ -215,6 +236,12 @@ def compared_keys(metric: str | Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*asked, "accuracy"]))
 
 
+def compared_names(models: Iterable[str], pools: Mapping[str, Mapping[int, str]]) -> list[str]:
+    """Names of models, in order, where those of each of `pools` are one."""
+    pool_of = {run: name for name, runs in pools.items() for run in runs.values()}
+    return list(dict.fromkeys(pool_of.get(name, name) for name in models))
+
+
 def check_same_samples(models: Mapping[str, Scores], baseline: str) -> None:
     """Refuse models that are not of the same samples in the same order, which have no paired difference."""
     first = models[baseline]
@@ -227,9 +254,9 @@ def check_same_samples(models: Mapping[str, Scores], baseline: str) -> None:
         require(others == classes, f"{name} and {baseline} must have the same number of classes, got {others} and {classes}")
 
 
-def _baseline(models: Mapping[str, Scores], baseline: str | None) -> str:
+def _baseline(models: Sequence[str], baseline: str | None) -> str:
     require(len(models) >= 2, f"a comparison must have at least two models, got {len(models)}")
-    first = next(iter(models)) if baseline is None else baseline
+    first = models[0] if baseline is None else baseline
     if first not in models:
         raise unknown_name("baseline", first, models)
     return first

@@ -109,19 +109,22 @@ class Evaluation:
     """Groups of samples, by the name of each grouping."""
     positive: Positive | None = None
     """The positive class of two classes, or the one chosen with `positive=`."""
+    runs: "dict[int, Evaluation]" = field(default_factory=dict, repr=False, compare=False)
+    """The runs by their seed, where they are evaluated as one model."""
 
     @cached_property
     def classes(self) -> "tuple[ClassResult, ...]":
-        """One result for each class, computed when first asked for; none where the scores are not kept."""
+        """One result for each class, computed when first asked for; none where the scores are not kept or are of several runs."""
         from rankmixup.evaluation.classes import class_results
 
-        return () if self.test is None else class_results(self.test, self.calibrated, self.num_bins)
+        return () if self.test is None or len(self.runs) > 1 else class_results(self.test, self.calibrated, self.num_bins)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON that `rankmixup evaluate --json` prints."""
         keys = ("source", "n", "num_classes", "metrics", "calibration", "ood", "failed", "groups", "classes")
         stamp: dict[str, Any] = {"protocol": self.protocol} if self.protocol == "release" else {}
         stamp |= {"positive": self.positive.to_dict()} if self.positive else {}
+        stamp |= {"seeds": list(self.runs)} if self.runs else {}
         return {"schema": 1, **{key: plain(getattr(self, key)) for key in keys}, **stamp}
 
     def value(self, key: str, *, calibrated: bool = False) -> float:
@@ -192,6 +195,8 @@ class Comparison:
     """The calibrator of each model, where models are compared after calibration."""
     failed: tuple[str, ...] = ()
     """The conditions of `fail_if` that hold."""
+    seeds: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of each model that is several runs, their seeds: its estimates are means over them."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -204,7 +209,8 @@ class Comparison:
             name: {key: value for key, value in vars(fit).items() if key not in ("metrics", "positive")}
             for name, fit in (self.calibration or {}).items()
         }
-        return {"schema": 1, **plain({**vars(self), "calibration": fits or None}), "metrics": list(self.metrics)}
+        data = {"schema": 1, **plain({**vars(self), "calibration": fits or None}), "metrics": list(self.metrics)}
+        return data if self.seeds else {key: value for key, value in data.items() if key != "seeds"}
 
     def save(self, path: str | Path, kind: FileKind | None = None) -> Path:
         """Write the comparison; without `kind` the suffix decides: .html, .json, .csv, .tex or .md."""

@@ -20,7 +20,7 @@ from rankmixup.evaluation.shift_results import (
     ShiftSeverity,
     Stage,
 )
-from rankmixup.evaluation.significance import holm, metrics_over_seeds, over_seeds, paired_direction
+from rankmixup.evaluation.significance import holm, metrics_over_seeds, paired_direction, seeds_difference
 
 
 def compare_methods(groups: Mapping[str, Sequence[MeasuredRun]], baseline: str) -> tuple[dict[str, ShiftedMethod], tuple[Reversal, ...]]:
@@ -66,11 +66,9 @@ def _pairs(runs: Sequence[MeasuredRun], others: Sequence[MeasuredRun]) -> list[t
 def _difference(runs: Sequence[MeasuredRun], base: Sequence[MeasuredRun], severity: int, stage: Stage, metric: str) -> Difference:
     pairs = _pairs(runs, base)
     if len(pairs) >= 2:
-        values = [one.result.value(severity, stage, metric) - other.result.value(severity, stage, metric) for one, other in pairs]
-        mean, direction = over_seeds(values), paired_direction(values)
-        assert mean.low is not None
-        assert mean.high is not None
-        return Difference(mean.value, mean.low, mean.high, min(1.0, 2 * min(direction.p_for, direction.p_against)), "paired t over seeds")
+        return seeds_difference(
+            [one.result.value(severity, stage, metric) - other.result.value(severity, stage, metric) for one, other in pairs]
+        )
     one, other = (pairs or [(runs[0], base[0])])[0]
     first, second = one.replicated[severity, stage], other.replicated[severity, stage]
     a, b = first.draws[metric], second.draws[metric]

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from rankmixup import random
 from rankmixup.errors import require, require_number, shown
-from rankmixup.evaluation.results import Estimate, Metrics, NoiseFloor
+from rankmixup.evaluation.results import Difference, Estimate, Metrics, NoiseFloor
 from rankmixup.ops import as_tensor
 
 
@@ -85,6 +85,14 @@ def over_seeds(values: Sequence[float], confidence: float = 0.95) -> Estimate:
         return Estimate(mean)
     margin = float(t.ppf((1 + confidence) / 2, size - 1)) * tensor.std().item() / size**0.5
     return Estimate(mean, mean - margin, mean + margin)
+
+
+def seeds_difference(differences: Sequence[float]) -> Difference:
+    """Mean of the differences between two models with the same seed, at least two, with Student's interval and p-value."""
+    mean, direction = over_seeds(differences), paired_direction(differences)
+    assert mean.low is not None
+    assert mean.high is not None
+    return Difference(mean.value, mean.low, mean.high, min(1.0, 2 * min(direction.p_for, direction.p_against)), "paired t over seeds")
 
 
 def metrics_over_seeds(runs: Sequence[Metrics]) -> Metrics:

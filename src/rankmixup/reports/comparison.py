@@ -12,7 +12,7 @@ from rankmixup.evaluation.names import short_names
 from rankmixup.evaluation.results import Compared, Comparison, FileKind
 from rankmixup.reports.export import Cell, DataTable, to_csv, to_latex, write_kind
 from rankmixup.reports.markdown import comparison_markdown
-from rankmixup.reports.tables import fit_words, plain_table, shown, shown_p_value, shown_range, titled
+from rankmixup.reports.tables import fit_words, plain_table, seeds_words, shown, shown_p_value, shown_range, titled
 
 
 def shown_names(comparison: Comparison) -> dict[str, str]:
@@ -47,9 +47,14 @@ def comparison_notes(comparison: Comparison) -> list[str]:
     """How the numbers were made: the tests, their correction, and the calibrator of each model."""
     names, several = shown_names(comparison), len(comparison.metrics) > 1
     tests = "paired bootstrap; McNemar's test for accuracy" if several else "McNemar's test"
-    count = sum(each.difference is not None for entries in comparison.models.values() for each in entries.values())
+    differences = [each.difference for entries in comparison.models.values() for each in entries.values() if each.difference is not None]
+    count = len(differences)
+    if comparison.seeds:
+        tests = "; ".join(dict.fromkeys(each.test for each in differences))
     held = f"Holm's correction over all {count} differences" if count > 1 else "one difference, no correction"
     notes = [f"interval: 95 % confidence interval. p: of no difference ({tests}), with {held}."]
+    for name, seeds in comparison.seeds.items():
+        notes.append(f"{names[name]}: means over {seeds_words(seeds)}, with Student's interval over them.")
     for name, fit in (comparison.calibration or {}).items():
         notes.append(f"{names[name]}: {fit_words(fit)}.")
         if fit.same_data:

@@ -1,9 +1,13 @@
 """What a report is told about each model."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
+from rankmixup.config import flatten
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import Evaluation, Scores
 from rankmixup.evaluation.results import Metrics
@@ -24,13 +28,16 @@ class ReportEntry:
     """Fields of the method that feedback has set, with their values in each epoch."""
 
     @classmethod
-    def of(cls, evaluation: Evaluation, run: StoredRun | None = None) -> "ReportEntry":
-        """An evaluation, of `run` if it is of one."""
-        if run is None:
-            return cls(evaluation.source, evaluation)
-        history = [record.dial for record in run.history()]
-        dials = {name: [value for dial in history if (value := dial.get(name)) is not None] for name in run.run.method.auto_dials}
-        return cls(evaluation.source, evaluation, run_protocol(run), run.mixes(), dials)
+    def of(cls, evaluation: Evaluation, runs: Sequence[StoredRun] = ()) -> "ReportEntry":
+        """An evaluation, of `runs` if it is of some: one, or several that differ by their seed alone."""
+        dials: dict[str, list[float]] = {}
+        for run in runs:
+            history, seed = [record.dial for record in run.history()], f", seed {run.run.seed}" if len(runs) > 1 else ""
+            for name in run.run.method.auto_dials:
+                dials[name + seed] = [value for dial in history if (value := dial.get(name)) is not None]
+        mixes = [mixed for run in runs if (mixed := run.mixes()) is not None]
+        mixed = MixedPredictions(torch.cat([each.logits for each in mixes]), torch.cat([each.lam for each in mixes])) if mixes else None
+        return cls(evaluation.source, evaluation, _merged([flatten(run_protocol(run), ": ") for run in runs]), mixed, dials)
 
     @property
     def scores(self) -> Scores:
@@ -43,6 +50,12 @@ class ReportEntry:
     def after(self) -> Metrics | None:
         """Metrics after calibration, if there was one."""
         return self.evaluation.calibration.metrics if self.evaluation.calibration else None
+
+
+def _merged(protocols: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What runs that are one model have in common, and where they differ what each has."""
+    values = {name: [each.get(name) for each in protocols] for name in dict.fromkeys(itertools.chain(*protocols))}
+    return {name: found[0] if all(each == found[0] for each in found) else "; ".join(map(str, found)) for name, found in values.items()}
 
 
 def run_protocol(stored: StoredRun) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rankmixup.evaluation.comparison import NO_TESTS, PairedTests
+from rankmixup.evaluation.pooling import pooled
 from rankmixup.evaluation.registry import metric_named
 from rankmixup.evaluation.results import Evaluation, FileKind, Metrics
 from rankmixup.reports.entry import ReportEntry
@@ -14,6 +15,7 @@ from rankmixup.reports.html import distinct, render_report
 from rankmixup.reports.markdown import evaluation_markdown
 from rankmixup.reports.tables import ESTIMATE_COLUMNS, estimate_cells
 from rankmixup.runs import StoredRun
+from rankmixup.runs.naming import model_names
 
 _KINDS: dict[str, Callable[[Evaluation], str]] = {
     "html": lambda evaluation: render_report([ReportEntry.of(evaluation)]),
@@ -31,10 +33,23 @@ def write_evaluation(evaluation: Evaluation, path: Path, kind: FileKind | None =
     return write_kind(evaluation, path, kind, _KINDS)
 
 
-def page_entries(evaluations: Sequence[Evaluation], runs: Sequence[StoredRun | None] = ()) -> list[ReportEntry]:
-    """The models of a page with the names that they have there; `runs` are where they come from, in the same order."""
-    stored = runs or [None] * len(evaluations)
-    return distinct([ReportEntry.of(evaluation, run) for evaluation, run in zip(evaluations, stored, strict=True)])
+def page_entries(evaluations: Sequence[Evaluation], runs: Sequence[StoredRun | None], *, each: bool = False) -> list[ReportEntry]:
+    """The models of a page with the names that they have there; `runs` are where they come from, in the same order.
+
+    Runs that differ by their seed alone are one model, unless `each` is to stand for itself.
+    """
+    stored = {place: run for place, run in enumerate(runs) if run is not None}
+    names = model_names({place: run.run for place, run in stored.items()}, each=each)
+    models: dict[str | int, list[int]] = {}
+    for place in range(len(evaluations)):
+        models.setdefault(names.get(place, place), []).append(place)
+    entries = []
+    for name, places in models.items():
+        of_seed = {stored[place].run.seed: evaluations[place] for place in places if place in stored}
+        evaluation = pooled(of_seed, name) if isinstance(name, str) else evaluations[places[0]]
+        members = sorted((stored[place] for place in places if place in stored), key=lambda each: each.run.seed)
+        entries.append(ReportEntry.of(evaluation, members))
+    return distinct(entries)
 
 
 def write_page(path: Path, entries: Sequence[ReportEntry], tests: PairedTests = NO_TESTS) -> None:

@@ -11,7 +11,7 @@ from rankmixup.evaluation.results import Estimate, Metrics
 from rankmixup.evaluation.uncertainty import FEW
 from rankmixup.reports.entry import ReportEntry
 from rankmixup.reports.export import Cell, DataTable
-from rankmixup.reports.tables import ESTIMATE_COLUMNS, estimate_cells, shown, shown_p_value, shown_range, titled
+from rankmixup.reports.tables import ESTIMATE_COLUMNS, estimate_cells, seeds_words, shown, shown_p_value, shown_range, titled
 
 
 class Verdict(NamedTuple):
@@ -28,11 +28,13 @@ def verdict(entry: ReportEntry) -> Verdict:
     confidence, correct = (values.mean().item() for values in pooled_top_label([entry.scores]))
     ece, calibration = entry.evaluation.metrics["ece"], entry.evaluation.calibration
     after = entry.after["ece"] if entry.after else None
-    sentences = [f"Right in {100 * correct:.1f} % of {len(entry.scores):,} samples, at a mean confidence of {100 * confidence:.1f} %."]
+    seeds = f", over {seeds_words(entry.evaluation.runs)}" if len(entry.evaluation.runs) > 1 else ""
+    right, many = f"{100 * correct:.1f} %", f"{entry.evaluation.n:,}"
+    sentences = [f"Right in {right} of {many} samples, at a mean confidence of {100 * confidence:.1f} %{seeds}."]
     headline = ""
     if ece:
         leaning = "overconfident" if confidence > correct else "underconfident"
-        headline = f"{leaning}, {ece.verdict}" if ece.verdict == "miscalibrated" else ece.verdict or ""
+        headline = f"{leaning}, {ece.verdict}" if (ece.verdict or "").startswith("miscalibrated") else ece.verdict or ""
         sentences.append(_ece_sentence("ECE", ece))
     if calibration and after:
         headline += f"; after calibration {after.verdict}" if after.verdict else ""
@@ -45,13 +47,15 @@ def verdict(entry: ReportEntry) -> Verdict:
             sentences.append("It was fitted and evaluated on the same data; on new data expect it to do worse.")
     last = (after or ece or Estimate(0.0)).verdict
     # A line never breaks between a number and its unit.
-    return Verdict(headline, tuple(each.replace(" %", "\u00a0%") for each in sentences), last != "miscalibrated" if last else None)
+    return Verdict(
+        headline, tuple(each.replace(" %", "\u00a0%") for each in sentences), not last.startswith("miscalibrated") if last else None
+    )
 
 
 def _ece_sentence(opening: str, ece: Estimate) -> str:
     interval = f" (95 % interval {shown_range('ece', ece)})" if ece.low is not None else ""
     sentence = f"{opening} {shown('ece', ece.value)} %{interval}"
-    if ece.floor is None:
+    if ece.floor is None or ece.p_value is None:  # of several seeds, each has its own p-value
         return sentence + "."
     p_value = shown_p_value(ece.p_value)
     compared = p_value if p_value.startswith("<") else f"=\u00a0{p_value}"
@@ -68,7 +72,7 @@ def summary_table(entries: Sequence[ReportEntry]) -> DataTable:
         value, interval, *_, judged = estimate_cells("ece", (entry.after or {}).get("ece"))
         after = [value, interval, judged] if calibrated else []
         accuracy = estimate_cells("accuracy", metrics["accuracy"])[0]
-        rows.append([entry.name, len(entry.scores), accuracy, *estimate_cells("ece", metrics["ece"]), *after])
+        rows.append([entry.name, entry.evaluation.n, accuracy, *estimate_cells("ece", metrics["ece"]), *after])
     if calibrated:
         columns += ["ECE after, %", "95 % interval after", "verdict after"]
     return DataTable(columns, rows, "ECE of each model" + (", before and after calibration" if calibrated else ""))
@@ -143,7 +147,7 @@ def _facts(entry: ReportEntry) -> dict[str, str]:
     evaluation, calibration = entry.evaluation, entry.evaluation.calibration
     facts: dict[str, Any] = {
         "source": evaluation.source,
-        "samples": f"{len(entry.scores):,}",
+        "samples": f"{evaluation.n:,}",
         "classes": _classes(entry),
         "positive class": evaluation.positive.title if evaluation.positive else None,
         "given as": "logits" if entry.scores.from_logits else "probabilities",

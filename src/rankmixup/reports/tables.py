@@ -1,6 +1,6 @@
 """Tables for people: rich in a terminal, the same in plain text; percent, where programs get fractions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -64,6 +64,16 @@ def shown_p_value(p_value: float | None) -> str:
     if p_value is None:
         return ""
     return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
+def seeds_words(seeds: Iterable[int]) -> str:
+    """Which seeds a mean is over.
+
+    >>> seeds_words([0, 1, 2])
+    'seeds 0, 1 and 2'
+    """
+    *others, last = map(str, seeds)
+    return f"seeds {', '.join(others)} and {last}" if others else f"seed {last}"
 
 
 def fit_words(calibration: Calibration) -> str:

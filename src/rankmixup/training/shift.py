@@ -15,6 +15,7 @@ from rankmixup.evaluation.shift_results import Shift
 from rankmixup.hardware import Hardware
 from rankmixup.metrics.rows import check_num_bins
 from rankmixup.runs import StoredRun
+from rankmixup.runs.naming import settings_apart
 from rankmixup.training.shifted import Images, ShiftSettings, predict_shifted
 
 
@@ -96,13 +97,12 @@ def _listed(rule: str, values: Any) -> tuple[Any, ...]:
 
 
 def grouped(stored: Sequence[StoredRun], labels: Mapping[str, str]) -> dict[str, list[StoredRun]]:
-    """Runs that differ by their seed alone, by the name of their method, or with an id where several have it."""
+    """Runs that differ by their seed alone, by the name of their method, and what sets it apart where several have it."""
     found: dict[str, list[StoredRun]] = {}
     for run in stored:
         described = {key: value for key, value in run.run.to_dict().items() if key != "seed"}
         found.setdefault(content_hash(described), []).append(run)
     names = [labels.get(members[0].run.id, members[0].run.method.name) for members in found.values()]
-    named = [
-        name if names.count(name) == 1 else f"{name} ({members[0].run.id})" for name, members in zip(names, found.values(), strict=True)
-    ]
+    settings = settings_apart([members[0].run for members in found.values()])
+    named = [name if names.count(name) == 1 else f"{name} ({apart})" for name, apart in zip(names, settings, strict=True)]
     return dict(zip(named, found.values(), strict=True))

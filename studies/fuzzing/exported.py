@@ -23,7 +23,7 @@ from rankmixup.posthoc import CALIBRATORS
 from studies.fuzzing.case import Difference, Verdict
 from studies.fuzzing.damage import damage, damage_json
 
-__all__ = ["try_exported_folder"]
+__all__ = ["expected_probabilities", "exported_original", "try_exported_folder"]
 
 _FILES = ("config.json", "model.safetensors", "SHA256SUMS")
 _CALIBRATORS = (None, "temperature", "vector", "ensemble-temperature", "isotonic", "histogram")
@@ -35,13 +35,17 @@ _TOLERANCE = 1e-5
 
 
 @functools.cache
-def _original(method: str | None) -> Path:
+def exported_original(method: str | None) -> Path:
     """An exported folder, made once in each process."""
     root = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, root, ignore_errors=True)
-    torch.manual_seed(0)
+    rng = np.random.default_rng(0)
+    logits, labels = torch.from_numpy(rng.normal(size=(200, 3)) * 3), torch.from_numpy(rng.integers(3, size=200))
+    logits[torch.arange(150), labels[:150]] += 3
     network = build_model("mlp", num_classes=len(_CLASSES), image_size=_SIZE, in_channels=3)
-    logits, labels = torch.randn(200, 3, dtype=torch.float64) * 3, torch.randint(3, (200,))
+    network.load_state_dict(
+        {name: torch.from_numpy(rng.normal(size=value.shape) / 5).float() for name, value in network.state_dict().items()}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         calibrator = None if method is None else CALIBRATORS[method]().fit(logits, labels)
@@ -54,7 +58,7 @@ def try_exported_folder(rng: np.random.Generator, folder: Path) -> Verdict:
     """One folder that is loaded and predicts."""
     method = _CALIBRATORS[int(rng.integers(len(_CALIBRATORS)))]
     for name in _FILES:
-        shutil.copy(_original(method) / name, folder / name)
+        shutil.copy(exported_original(method) / name, folder / name)
     how = str(rng.choice(["damaged", "config", "weights", "text"], p=[0.25, 0.35, 0.35, 0.05]))
     described = True  # whether the oracle can do what the folder says
     if how == "damaged":
@@ -73,7 +77,7 @@ def try_exported_folder(rng: np.random.Generator, folder: Path) -> Verdict:
     model = rm.load(folder, device="cpu", calibrate_with="temperature" if calibrated else None)
     images = rng.integers(256, size=(5, _SIZE, _SIZE, 3), dtype=np.uint8)
     found = model.predict_proba(images).numpy()
-    if how == "damaged" and any((folder / name).read_bytes() != (_original(method) / name).read_bytes() for name in _FILES[:2]):
+    if how == "damaged" and any((folder / name).read_bytes() != (exported_original(method) / name).read_bytes() for name in _FILES[:2]):
         raise Difference("a file that is not what its checksum says must be refused, it was loaded")
     if not np.isfinite(found).all() or (found < 0).any() or abs(found.sum(axis=1) - 1).max() > 1e-9:
         raise Difference(f"probabilities must be finite and sum to 1, got {found[0].tolist()}")
@@ -82,7 +86,7 @@ def try_exported_folder(rng: np.random.Generator, folder: Path) -> Verdict:
         raise Difference("the predicted classes must be those of config.json")
     if not described or (calibrated and method not in (None, "temperature") and said.get("calibration")):
         return "answered"
-    expected = _expected(folder, said, images, calibrated)
+    expected = expected_probabilities(folder, images, calibrated)
     if abs(found - expected).max() > _TOLERANCE:
         raise Difference(f"probabilities must be {expected[0].tolist()}, got {found[0].tolist()}")
     return "agrees"
@@ -155,8 +159,9 @@ def _change_weights(rng: np.random.Generator, path: Path) -> None:
     safetensors.torch.save_file(state, path)
 
 
-def _expected(folder: Path, said: dict[str, Any], images: np.ndarray, calibrated: bool) -> np.ndarray:
-    """Probabilities by the description of the files, with numpy alone."""
+def expected_probabilities(folder: Path, images: np.ndarray, calibrated: bool = True) -> np.ndarray:
+    """Probabilities of bytes [N, S, S, C] by what the files of a folder say, with numpy alone."""
+    said = json.loads((folder / "config.json").read_text())
     state = {name: value.double().numpy() for name, value in safetensors.torch.load_file(folder / "model.safetensors").items()}
     view = said["preprocessing"]
     values = ((images / 255 - np.array(view["mean"])) / np.array(view["std"])).transpose(0, 3, 1, 2).reshape(len(images), -1)

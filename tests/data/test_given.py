@@ -21,8 +21,8 @@ def three(**changes):
     return tuple(parts.values())
 
 
-def given(data, **like):
-    return given_data(data, Digits(**like))
+def given(data, known_as="", **like):
+    return given_data(data, Digits(**like), known_as)
 
 
 class Made:
@@ -74,9 +74,31 @@ def test_the_fingerprint_follows_the_content():
     assert given(tuple(Made(*pair) for pair in three())) == given(made)
 
 
-def test_samples_that_never_come_out_the_same_are_known_by_their_labels():
-    """Else a run could never be continued."""
-    assert given(tuple(Shaken(*pair) for pair in three())) == given(tuple(Shaken(*pair) for pair in three()))
+def test_samples_that_never_come_out_the_same_are_known_by_a_name():
+    """Nothing else tells them from others with the same labels, and a run could never be continued."""
+    shaken, scaled = (tuple(Shaken(x * factor, y) for x, y in three()) for factor in (1, 1000))
+    with pytest.raises(InvalidInput, match=r"'train' must have samples that are the same .*, or rm.train a name= for"):
+        given(shaken)
+    assert given(shaken, "weak") == given(shaken, "weak")
+    assert given(shaken, "weak") != given(scaled, "strong")
+    assert DataSource.from_dict(given(shaken, "weak").to_dict()) == given(shaken, "weak")
+
+
+class Targets(Made):
+    """Its labels can be had without its inputs."""
+
+    @property
+    def targets(self):
+        return self.y
+
+
+@pytest.mark.parametrize(("kind", "whole"), [(Made, True), (Targets, False)])
+def test_all_samples_are_looked_at_where_they_are_made_anyway(kind, whole):
+    (x, y), more = arrays(200), three()[1:]
+    changed = x.copy()
+    changed[1] += 1  # not the first, the last, or one of those between that are looked at
+    one, other = given((kind(x, y), *more)), given((kind(changed, y), *more))
+    assert (one != other, one.whole) == (whole, whole)
 
 
 def test_data_sets_are_made_when_needed():

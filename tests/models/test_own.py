@@ -1,5 +1,10 @@
 """The name of a user's own module says where training starts."""
 
+import os
+import subprocess
+import sys
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -48,6 +53,127 @@ def test_another_start_has_another_name(change):
     if change == "layer":
         other = nn.Sequential(*other, nn.Tanh())
     assert own_name(other) != own_name(network())
+
+
+class Activated(nn.Linear):
+    """Whose activation is an attribute that its representation does not show."""
+
+    def __init__(self, activation):
+        with random.global_seed(0, "test"):
+            super().__init__(2, 2)
+        self.activation = activation
+
+    def forward(self, x):
+        return self.activation(super().forward(x))
+
+
+def of_class(forward, **attributes):
+    """A module of a class that is defined anew, with the code of `forward`."""
+    with random.global_seed(0, "test"):
+        return type("Net", (nn.Linear,), {"forward": forward, **attributes})(2, 2)
+
+
+def hooked(hook):
+    module = of_class(nn.Linear.forward)
+    module.register_forward_hook(hook)
+    return module
+
+
+def masked(mask):
+    module = of_class(nn.Linear.forward)
+    module.register_buffer("mask", torch.tensor(mask), persistent=False)
+    return module
+
+
+def helper(x):
+    return x.relu()
+
+
+def other_helper(x):
+    return x.tanh()
+
+
+def power(exponent):
+    return lambda x: x**exponent
+
+
+PAIRS = {
+    "function of torch": lambda: (Activated(torch.relu), Activated(torch.tanh)),
+    "function of a module of torch": lambda: (Activated(nn.functional.softplus), Activated(nn.functional.gelu)),
+    "own function": lambda: (Activated(lambda x: x.relu()), Activated(lambda x: x.tanh())),
+    "partial": lambda: (Activated(partial(torch.clamp, min=0)), Activated(partial(torch.clamp, min=1))),
+    "module in a list": lambda: tuple(of_class(nn.Linear.forward, layers=[each]) for each in (nn.ReLU(), nn.Tanh())),
+    "closure": lambda: (Activated(power(2)), Activated(power(3))),
+    "number": lambda: (of_class(nn.Linear.forward, power=2), of_class(nn.Linear.forward, power=3)),
+    "code": lambda: (of_class(lambda self, x: (x @ self.weight).relu()), of_class(lambda self, x: (x @ self.weight).tanh())),
+    "code within code": lambda: (of_class(lambda self, x: [y + 1 for y in x]), of_class(lambda self, x: [y + 2 for y in x])),
+    "helper": lambda: (of_class(lambda self, x: helper(x)), of_class(lambda self, x: other_helper(x))),
+    "decorated": lambda: tuple(of_class(torch.no_grad()(each)) for each in (lambda self, x: x, lambda self, x: -x)),
+    "property": lambda: tuple(of_class(nn.Linear.forward, power=property(each)) for each in (lambda self: 2, lambda self: 3)),
+    "hook": lambda: (hooked(lambda module, x, y: y), hooked(lambda module, x, y: -y)),
+    "buffer that is not stored": lambda: (masked([0.0, 1.0]), masked([1.0, 1.0])),
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_modules_that_do_something_else_have_other_names(pair):
+    """Their weights and their representation are the same."""
+    (one, other), (again, _) = PAIRS[pair](), PAIRS[pair]()
+    assert own_name(one) == own_name(again)
+    assert own_name(one) != own_name(other)
+    assert repr(one) == repr(other)
+
+
+def test_comments_and_places_of_code_do_not_matter_and_helpers_do(monkeypatch):
+    text = "def forward(self, x):\n    return helper(x) + len({'a', 'b', 'c'})\n"
+    names = set()
+    for source in (text, f"# a remark\n\n{text}"):
+        exec(compile(source, "elsewhere.py" if "#" in source else "here.py", "exec"), space := {"helper": helper})
+        names.add(own_name(of_class(space["forward"])))
+    assert len(names) == 1
+    space["helper"] = lambda x: x.tanh()
+    assert own_name(of_class(space["forward"])) not in names
+
+
+def test_classes_of_no_module_are_looked_at():
+    """As of a file that a plug-in or a notebook runs."""
+    names = set()
+    for number in (1, 1, 2):
+        exec(f"class Net(Base):\n    def forward(self, x):\n        return x * {number}", space := {"Base": nn.Linear})
+        with random.global_seed(0, "test"):
+            names.add(own_name(space["Net"](2, 2)))
+    assert len(names) == 2
+
+
+@pytest.mark.slow
+def test_names_are_the_same_in_every_process():
+    code = "import torch, tests.models.test_own as own; print(*[own.own_name(pair()[0]) for pair in own.PAIRS.values()])"
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in "12"
+    ]
+    assert said[0] == said[1]
+    assert said[0].count("own:") == len(PAIRS)
+
+
+def test_a_module_that_nothing_can_be_said_about_needs_a_name(tmp_path):
+    with (tmp_path / "open").open("w") as file:
+        module = of_class(nn.Linear.forward, log=file)
+        rule = (
+            r"model must have code and attributes that can be told from others', .* \(TypeError: cannot pickle .*\): give rm.train a name="
+        )
+        with pytest.raises(InvalidInput, match=rule):
+            own_name(module)
+        assert own_name(module, "a") == own_name(module, "a")
+        assert own_name(module, "a") != own_name(module, "b")
+
+
+def test_what_torch_compile_puts_around_a_module_does_not_matter():
+    name = own_name(torch.compile(network()))
+    assert own_name(torch.compile(network())) == name
+    assert own_name(torch.compile(network(1))) != name
 
 
 def test_what_has_no_weights_is_refused():

@@ -164,6 +164,52 @@ def test_what_the_run_is(tmp_path):
         assert rm.train(run, runs=tmp_path, **{"model": network(), "data": arrays(), **changes}).path != stored.path
 
 
+class Shaken(Augmented):
+    """Noise that numpy draws anew whenever a sample is made."""
+
+    rng = np.random.default_rng(0)
+
+    def __init__(self, count, seed, strength=0.1):
+        super().__init__(count, seed)
+        self.strength = strength
+
+    def __getitem__(self, place):
+        return self.x[place] + self.strength * self.rng.normal(size=4).astype(np.float32), int(self.y[place])
+
+
+class Listed(Augmented):
+    """Labels are read without making samples."""
+
+    @property
+    def targets(self):
+        return self.y
+
+
+def test_an_older_run_is_never_returned_silently(tmp_path):
+    """Where the data are known by less than their content."""
+    weak, strong = (tuple(Shaken(count, seed, strength) for count, seed in ((60, 0), (30, 1), (90, 2))) for strength in (0.1, 50.0))
+    with pytest.raises(InvalidInput, match=r"'train' must have samples that are the same when they are made again .* a name="):
+        rm.train(short(), data=weak, runs=tmp_path)
+    stored = rm.train(short(), data=weak, name="weak", runs=tmp_path)
+    assert stored.run.data.known_as == "weak"
+    assert rm.train(short(), data=strong, name="strong", runs=tmp_path).path != stored.path
+    with pytest.warns(UserWarning, match=rf"run {stored.path}, made before, is returned: it is known by the name 'weak'; give"):
+        assert rm.train(short(), data=strong, name="weak", runs=tmp_path).path == stored.path
+    listed = lambda: (Listed(90, 0), *augmented()[1:])  # noqa: E731
+    stored = rm.train(short(), data=listed(), runs=tmp_path)
+    (stored.path / "result.json").unlink()
+    with pytest.warns(UserWarning, match="is continued: it is known by all labels and 64 samples of each split alone; give a name= if"):
+        rm.train(short(), data=listed(), runs=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"), [({"name": "a"}, "name must go with model or data of your own, got 'a'"), ({"name": "a\nb"}, "a line")]
+)
+def test_a_name_alone_is_refused(given, message, tmp_path):
+    with pytest.raises(InvalidInput, match=message):
+        rm.train(short(), runs=tmp_path, **given)
+
+
 def test_the_trained_weights_are_those_that_the_scores_are_of(tmp_path):
     stored = rm.train(short(), model=network(), data=arrays(), runs=tmp_path)
     trained = trained_network(stored, network(5)).eval()

@@ -1,7 +1,5 @@
 """Data that a program gives to `rm.train` itself: arrays, tensors or data sets, identified by their content."""
 
-import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,11 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rankmixup.config import content_hash
+from rankmixup.config import added_field, content_hash
 from rankmixup.data.arrays import require_finite
 from rankmixup.data.base import Dataset, DataSource, Samples, Split, register
 from rankmixup.data.labels import check_labels, class_labels
-from rankmixup.data.samples import labels_of, network_input, spread
+from rankmixup.data.samples import hash_of, labels_of, network_input, spread
 from rankmixup.data.view import View
 from rankmixup.errors import InvalidInput, require, shown
 
@@ -36,6 +34,10 @@ class GivenData(DataSource):
     """Training, validation and test samples."""
     image_size: int = 0
     """Height and width of images; 1 for inputs of another shape."""
+    known_as: str = added_field("")
+    """The name that the program gave, which tells these data from others where their content does not."""
+    whole: ClassVar[bool] = True
+    """Whether the fingerprint is one of all inputs; else of 64 of each split."""
     samples: ClassVar[Dataset | None] = None
     """The samples, which only the process that was given them has."""
 
@@ -52,24 +54,27 @@ class GivenData(DataSource):
         return self.samples
 
 
-def given_data(data: Any, like: DataSource) -> GivenData:
-    """The data set of `data`, three data sets or pairs of arrays, with the imbalance, sampling and protocol of `like`."""
+def given_data(data: Any, like: DataSource, known_as: str = "") -> GivenData:
+    """The data set of `data`, three data sets or pairs of arrays, with the imbalance, sampling and protocol of `like`.
+
+    Where samples are not the same when they are made again, `known_as`, tells the data from others.
+    """
     require(isinstance(like, DataSource), f"like must be a data set, got {shown(like)}")
     rule = "data must be three data sets or pairs (x, y) of arrays, for training, validation and testing"
     require(isinstance(data, tuple | list) and len(data) == 3, f"{rule}, got {shown(data)}")
-    parts = [_part(name, given) for name, given in zip(_SPLITS, data, strict=True)]
-    shapes = {tuple(shape) for _, _, shape, _ in parts}
+    parts = [_part(name, given, known_as) for name, given in zip(_SPLITS, data, strict=True)]
+    shapes = {part.shape for part in parts}
     require(len(shapes) == 1, f"data must hold inputs of one shape, got {' and '.join(str(list(shape)) for shape in sorted(shapes))}")
-    class_names, indices = class_labels({f"labels of {name!r}": y for name, (_, y, _, _) in zip(_SPLITS, parts, strict=True)})
+    class_names, indices = class_labels({f"labels of {name!r}": part.y for name, part in zip(_SPLITS, parts, strict=True)})
     named = getattr(data[0], "classes", None)
     numbered = class_names == tuple(str(label) for label in range(len(class_names)))
     if numbered and isinstance(named, list | tuple) and len(named) == len(class_names) and all(isinstance(each, str) for each in named):
         class_names = tuple(named)
     sizes = [len(y) for y in indices]
     places = torch.arange(sum(sizes)).split(sizes)
-    splits = [Split(x, y, place) for (x, _, _, _), y, place in zip(parts, indices, places, strict=True)]
+    splits = [Split(part.x, y, place) for part, y, place in zip(parts, indices, places, strict=True)]
     view = _view(shapes.pop())
-    described = [class_names, sizes, *([digest, y.tolist()] for (_, _, _, digest), y in zip(parts, indices, strict=True))]
+    described = [class_names, sizes, *([part.digest, y.tolist()] for part, y in zip(parts, indices, strict=True))]
     source = GivenData(
         imbalance=like.imbalance,
         sampling=like.sampling,
@@ -78,7 +83,9 @@ def given_data(data: Any, like: DataSource) -> GivenData:
         num_classes=len(class_names),
         sizes=tuple(sizes),
         image_size=view.image_size,
+        known_as=known_as,
     )
+    object.__setattr__(source, "whole", all(part.whole for part in parts))
     object.__setattr__(source, "samples", Dataset(splits[0], splits[1], splits[2], class_names, view))
     return source
 
@@ -90,8 +97,20 @@ def _view(shape: tuple[int, ...]) -> View:
     return View(shape[1] if square else 1, *constants, values="floats", shape=() if square else shape)
 
 
-def _part(name: str, given: Any) -> tuple[Tensor | Samples, NDArray[Any], tuple[int, ...], str]:
-    """Inputs, labels, shape of an input and hash of the inputs of one split."""
+@dataclass(frozen=True)
+class _Part:
+    """One split."""
+
+    x: Tensor | Samples
+    y: NDArray[Any]
+    shape: tuple[int, ...]
+    """Of an input."""
+    digest: str
+    whole: bool = True
+    """Whether the hash is one of all inputs."""
+
+
+def _part(name: str, given: Any, known_as: str) -> _Part:
     if isinstance(given, torch.utils.data.TensorDataset):
         given = given.tensors
     arrays = Tensor | np.ndarray
@@ -99,23 +118,15 @@ def _part(name: str, given: Any) -> tuple[Tensor | Samples, NDArray[Any], tuple[
         x = network_input(f"x of {name!r}", given[0]).contiguous()
         require(x.ndim >= 2 and x.numel() > 0, f"x of {name!r} must hold samples of at least one dimension, got shape {list(x.shape)}")
         require_finite(f"x of {name!r}", x.numpy())
-        return x, check_labels(f"y of {name!r}", given[1], len(x)), tuple(x.shape[1:]), _hash([x])
+        return _Part(x, check_labels(f"y of {name!r}", given[1], len(x)), tuple(x.shape[1:]), hash_of([x]))
     sized = hasattr(given, "__len__") and hasattr(given, "__getitem__") and not isinstance(given, torch.utils.data.IterableDataset | dict)
     require(sized and not isinstance(given, str | bytes), f"{name!r} must be a data set with __len__ and __getitem__, got {shown(given)}")
     require(len(given) > 0, f"{name!r} must hold at least one sample, got none")
     known = spread(given)
-    labels = labels_of(given, known)
+    same = all(torch.equal(one[1], two[1]) for one, two in zip(known, spread(given), strict=True))
+    rule = f"{name!r} must have samples that are the same when they are made again (draw from torch's generator, which is seeded)"
+    again = "or rm.train a name= for the data, and another one whenever they change: nothing else tells them from others of the same labels"
+    require(same or known_as != "", f"{rule}, {again}")
+    labels, digest, whole = labels_of(given, known)
     made = Samples(given, torch.arange(len(given)), labels)
-    return made, labels.numpy(), tuple(known[0][1].shape), _hash(each for _, each, _ in _reproducible(known, spread(given)))
-
-
-def _reproducible(known: list[Any], again: list[Any]) -> list[Any]:
-    """The samples if they came out the same again; none if they depend on more than torch's generator."""
-    return known if all(torch.equal(one[1], two[1]) for one, two in zip(known, again, strict=True)) else []
-
-
-def _hash(inputs: Iterable[Tensor]) -> str:
-    digest = hashlib.sha256()
-    for each in inputs:
-        digest.update(str(list(each.shape)).encode() + each.contiguous().numpy().tobytes())
-    return digest.hexdigest()
+    return _Part(made, labels.numpy(), tuple(known[0][1].shape), digest if same else "", whole)

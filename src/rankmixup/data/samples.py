@@ -1,7 +1,8 @@
 """Samples of a user's own data set: made when they are needed, each with torch's generator seeded for it alone."""
 
+import hashlib
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,17 +61,33 @@ def spread(dataset: Any) -> list[tuple[int, Float[Tensor, "..."], int]]:
     return [(place, *make_sample(dataset, place)) for place in places]
 
 
-def labels_of(dataset: Any, known: Sequence[tuple[int, Any, int]]) -> Int[Tensor, " N"]:
-    """The label of every sample: the attribute `targets` if it agrees with the samples that are `known`, or else from making them all."""
+def labels_of(dataset: Any, known: Sequence[tuple[int, Tensor, int]]) -> tuple[Int[Tensor, " N"], str, bool]:
+    """The label of every sample, a hash of inputs, and whether it is one of all inputs.
+
+    Labels are the attribute `targets` if it agrees with the samples that are `known`, whose inputs are then all that is hashed. Else every
+    sample is made.
+    """
     targets = _targets(dataset)
     if targets is not None and all(int(targets[place]) == label for place, _, label in known):
-        return targets
+        return targets, hash_of(x for _, x, _ in known), len(known) == len(dataset)
     labels = torch.empty(len(dataset), dtype=torch.long)
-    with progress(f"reading labels of {type(dataset).__name__}", len(dataset)) as advance:
-        for place in range(len(dataset)):
-            labels[place] = make_sample(dataset, place)[1]
-            advance(1)
-    return labels
+
+    def inputs() -> Iterator[Tensor]:
+        with progress(f"reading {type(dataset).__name__}", len(dataset)) as advance:
+            for place in range(len(dataset)):
+                x, labels[place] = make_sample(dataset, place)
+                yield x
+                advance(1)
+
+    return labels, hash_of(inputs()), True
+
+
+def hash_of(inputs: Iterable[Tensor]) -> str:
+    """Hexadecimal SHA-256 of shapes and values."""
+    digest = hashlib.sha256()
+    for each in inputs:
+        digest.update(str(list(each.shape)).encode() + each.contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _targets(dataset: Any) -> Int[Tensor, " N"] | None:

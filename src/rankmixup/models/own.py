@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from rankmixup.errors import require, shown
+from rankmixup.files import reason
+from rankmixup.models.code import behaviour
 
 _NAME = re.compile("own:[0-9a-f]{12}")
 
@@ -23,16 +25,24 @@ def check_own_name(name: str) -> None:
     )
 
 
-def own_name(module: nn.Module) -> str:
-    """The name of a user's own module, `own:` and a hash of its representation, of its weights and buffers, and of what in it is frozen.
+def own_name(module: nn.Module, known_as: str = "") -> str:
+    """The name of a user's own module, `own:` and a hash of its code and attributes, its weights and buffers, and of what in it is frozen.
 
-    Two modules of one name start training at the same point; what their code does beyond that is not looked at.
+    Two modules of one name start training at the same point and do the same. Where code and attributes cannot be told, `known_as`, which is
+    part of the hash, tells it from others.
     """
     require(isinstance(module, nn.Module), f"model must be a torch.nn.Module, got {shown(module)}")
     wrapped = isinstance(module, nn.parallel.DistributedDataParallel | nn.DataParallel)
     require(not wrapped, "model must not be wrapped in DistributedDataParallel or DataParallel: rm.train takes care of devices")
     # Addresses differ from process to process.
     digest = hashlib.sha256(re.sub(r" at 0x[0-9a-fA-F]+", "", repr(module)).encode())
+    digest.update(known_as.encode())
+    try:
+        digest.update(behaviour(module))
+    except Exception as error:  # a user's attributes can raise any
+        again = "give rm.train a name= for it, and another one whenever its code or attributes change"
+        rule = "model must have code and attributes that can be told from others'"
+        require(known_as != "", f"{rule}, which these cannot ({type(error).__name__}: {reason(error)}): {again}")
     if evaluated := evaluated_parts(module):
         digest.update(f"evaluated {evaluated}".encode())
     trained = {name: parameter.requires_grad for name, parameter in module.named_parameters()}

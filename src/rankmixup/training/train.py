@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,10 @@ from lightning_fabric.loggers.logger import Logger
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 from torch import nn
 
-from rankmixup.data import Dataset
+from rankmixup.data import Dataset, GivenData
 from rankmixup.data.given import given_data
 from rankmixup.data.overlap import overlap_sentence, shared_images
-from rankmixup.errors import WorkFailed, require, shown
+from rankmixup.errors import WorkFailed, one_line, require, shown
 from rankmixup.files import write_json
 from rankmixup.hardware import Accelerator, Hardware, Strategy
 from rankmixup.models import own_name
@@ -52,6 +53,7 @@ def train(
     *,
     model: nn.Module | None = None,
     data: Any = None,
+    name: str = "",
     runs: str | Path = "runs",
     data_root: str | Path | None = None,
     download: bool = False,
@@ -76,6 +78,9 @@ def train(
             run's id, and is left as it is: a copy is trained, which `rankmixup.load(run, model=model)` returns.
         data: Data of your own in the place of the run's, `(train, val, test)`: data sets whose samples are pairs of an input, a tensor or
             an array of floats or bytes, and an integer label; or pairs `(x, y)` of arrays or tensors. A hash of them is part of the id.
+        name: Tells `model` and `data` from others where they cannot be told by their content, and is part of the run's id: data sets whose
+            samples are not the same when they are made again, modules with attributes such as open files. Give another one whenever
+            they change.
         runs: Folder of runs; the directory of this one is `runs/<id>`.
         data_root: Folder of the data sets that live on disk.
         download: Whether a data set that is not there is downloaded.
@@ -95,13 +100,26 @@ def train(
         The finished run.
     """
     require(isinstance(run, Run), f"run must be a rankmixup.Run, got {shown(run)}")
+    require(isinstance(name, str) and one_line(name) == name, f"name must be a line of text, got {shown(name)}")
+    require(not name or model is not None or data is not None, f"name must go with model or data of your own, got {shown(name)} alone")
     if model is not None:
-        run, model = dataclasses.replace(run, model=own_name(model)), copied(model)
+        run, model = dataclasses.replace(run, model=own_name(model, name)), copied(model)
     if data is not None:
-        run = dataclasses.replace(run, data=given_data(data, run.data))
+        run = dataclasses.replace(run, data=given_data(data, run.data, name))
+    _warn_of_older(StoredRun.locate(runs, run), run, name)
     hardware = Hardware(accelerator, devices, nodes, strategy, compile, workers)
     place = Workplace(Path(runs), None if data_root is None else Path(data_root), download, hardware, checkpoint_every, tuple(loggers))
     return train_at(place, run, watcher, keep_memory=keep_memory, model=model)
+
+
+def _warn_of_older(store: StoredRun, run: Run, name: str) -> None:
+    """Say that a run on disk is taken for this one where not all of its content says so."""
+    partly = isinstance(run.data, GivenData) and not run.data.whole
+    if store.created and (name or partly):
+        known_by = f"the name {name!r}" if name else "all labels and 64 samples of each split alone"
+        what, other = "returned" if store.finished else "continued", "another" if name else "a"
+        advice = f"give {other} name= if model or data are not the same"
+        warnings.warn(f"run {store.path}, made before, is {what}: it is known by {known_by}; {advice}", stacklevel=3)
 
 
 def train_at(
@@ -139,9 +157,9 @@ def train_at(
                 _describe(store, dataset, first)
             until_done.enter_context(signals.recorded())
             with _naming_files():
-                warnings = resume(state, loop.steps)
+                remarks = resume(state, loop.steps)
                 if first is not None:
-                    for warning in warnings:
+                    for warning in remarks:
                         first.warn(warning)
                     if state.start:
                         first.note(state.start)

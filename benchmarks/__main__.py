@@ -13,6 +13,7 @@ from benchmarks import (
     methods,
     metrics,
     posthoc,
+    predicting,
     switches,
     training_step,
     transformers_step,
@@ -50,3 +51,5 @@ print("\nFolders of images, known by their content:")
 print("\n".join(folders.main()))
 print("\nDeployment:")
 print("\n".join(deploy.main()))
+print("\nrankmixup predict on a folder of photos:")
+print("\n".join(predicting.main()))

@@ -1,7 +1,11 @@
 """rankmixup predict, export, and evaluate --on."""
 
 import csv
+import io
 import json
+import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -88,3 +92,51 @@ def test_evaluate_on_says_what_is_wrong(stored, tmp_path, capsys):  # noqa: F811
     for message, arguments in requests.items():
         assert main(["evaluate", *arguments]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_one_broken_link_leaves_the_others(stored, new_images, tmp_path, capsys):  # noqa: F811
+    link, output = new_images / "gone.png", tmp_path / "predictions.json"
+    link.symlink_to("nowhere")
+    for images, count, name in (([new_images], 12, "gone.png"), ([*(new_images / "red").iterdir(), link], 4, str(link))):
+        assert main(["predict", str(stored.path), *map(str, images), "-o", str(output)]) == 1
+        found = json.loads(output.read_text())
+        assert len(found["predictions"]) == count
+        assert list(found["unreadable"]) == [name]
+        assert "gone.png cannot be read" in capsys.readouterr().err
+
+
+def test_names_are_those_of_the_files(stored, new_images, tmp_path, capsys):  # noqa: F811
+    names = ["=1+1.png", "-a.png", " two  spaces .png", 'quo"te, comma.png', "line\nbreak.png", "größe.png"]
+    for name in names:
+        shutil.copyfile(new_images / "red" / "0.png", new_images / name)
+    output = tmp_path / "predictions.csv"
+    assert main(["predict", str(stored.path), str(new_images), "-o", str(output)]) == 0
+    with output.open(newline="") as file:
+        found = [row["name"] for row in csv.DictReader(file)]
+    assert sorted(found) == sorted(str(path.relative_to(new_images)) for path in new_images.rglob("*.png"))
+    assert main(["predict", str(stored.path), str(new_images)]) == 0
+    assert [row["name"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out, newline=""))] == found
+
+
+def test_batches_and_workers_change_no_prediction(stored, new_images, tmp_path, capsys):  # noqa: F811
+    found = []
+    for more in ([], ["--batch-size", "5", "--workers", "1"]):
+        assert main(["predict", str(stored.path), str(new_images), *more, "--json"]) == 0
+        found.append([(row["name"], row["label"], row["confidence"]) for row in json.loads(capsys.readouterr().out)["predictions"]])
+    assert [row[:2] for row in found[0]] == [row[:2] for row in found[1]]
+    assert [row[2] for row in found[0]] == pytest.approx([row[2] for row in found[1]], abs=1e-6)
+    for option in ("--batch-size", "--workers"):
+        assert main(["predict", str(stored.path), str(new_images), option, "0"]) == 2
+        assert f"{option} must be at least 1, got 0" in capsys.readouterr().err
+
+
+def test_predicting_does_not_import_what_trains(stored, new_images):  # noqa: F811
+    """It would take longer than to predict a thousand images."""
+    code = f"""
+import sys
+from rankmixup.cli.main import main
+status = main(["predict", {str(stored.path)!r}, {str(new_images)!r}])
+sys.exit(status or [name for name in ("lightning_fabric", "matplotlib", "sklearn") if name in sys.modules] or 0)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from rankmixup.data.base import ImageFiles
 from rankmixup.data.images import BadImage, decode_each, fitted, image_names, read_rgb
@@ -131,3 +131,34 @@ def test_each_image_in_order_whatever_the_threads(tmp_path):
     results = list(decode_each(files, lambda image: fitted(image, 2).getpixel((0, 0))[0], "decoding"))
     assert isinstance(results[7], BadImage)
     assert [int(value) for number, value in enumerate(results) if number != 7] == [n % 256 for n in range(300) if n != 7]
+
+
+@pytest.mark.parametrize("ending", ["jpg", "png", "tif", "webp"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_photos_are_turned_as_the_camera_notes_it(orientation, ending, tmp_path):
+    """Against Pillow's own; a TIFF turns itself when it is read, and is not turned twice."""
+    pixels = np.kron(np.arange(12, dtype=np.uint8).reshape(3, 4) * 20, np.ones((16, 16), dtype=np.uint8))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(pixels).convert("RGB").save(tmp_path / f"a.{ending}", exif=exif)
+    with Image.open(tmp_path / f"a.{ending}") as image:
+        expected = np.asarray(ImageOps.exif_transpose(image))
+    assert expected.shape[:2] == ((48, 64) if orientation < 5 else (64, 48))
+    np.testing.assert_array_equal(rgb(tmp_path / f"a.{ending}"), expected)
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")  # which Pillow says
+def test_damaged_notes_of_a_camera_do_not_cost_the_photo(tmp_path):
+    for number, exif in enumerate([b"Exif\x00\x00MM\x00*\xff\xff\xff\xff", b"Exif\x00\x00nothing", b"\xff" * 40]):
+        Image.new("RGB", (4, 6), (200, 0, 0)).save(tmp_path / f"{number}.jpg", exif=exif)
+        assert rgb(tmp_path / f"{number}.jpg").shape == (6, 4, 3)
+
+
+def test_what_is_no_image_file_can_be_left_out_by_name(tmp_path):
+    write_image(tmp_path / "a" / "x.png", noise(2, 2, 3))
+    (tmp_path / "gone.png").symlink_to("nowhere")
+    (tmp_path / "a" / "loop").symlink_to("..")
+    bad: dict[str, str] = {}
+    assert image_names(tmp_path, bad) == ["a/x.png"]
+    assert sorted(bad) == ["a/loop", "gone.png"]
+    assert "gone.png must be a file, a link to a file or a folder" in bad["gone.png"]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rankmixup.errors import InvalidInput, WorkFailed
-from rankmixup.training.checkpoint import CheckpointInterval, Checkpoints, load_best, load_checkpoint
+from rankmixup.runs.checkpoint import CheckpointInterval, Checkpoints, load_best, load_checkpoint
 from tests.test_files import Bomb
 
 RUN = "0123456789ab"

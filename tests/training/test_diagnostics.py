@@ -14,8 +14,8 @@ from rankmixup.data import Digits, Synthetic
 from rankmixup.methods import CrossEntropy, RankMixupMNDCG, RankMixupMRL
 from rankmixup.random import stream
 from rankmixup.runs import StoredRun
+from rankmixup.runs.checkpoint import load_best
 from rankmixup.training import diagnostics
-from rankmixup.training.checkpoint import load_best
 from rankmixup.training.diagnostics import RANKING_KEYS, ranking_diagnostics
 from rankmixup.training.predict import Predictor
 

@@ -19,8 +19,8 @@ from rankmixup.data.batches import epoch_size
 from rankmixup.evaluation import Scores, all_metrics
 from rankmixup.methods import CRL, CrossEntropy, Method, objective
 from rankmixup.runs import StoredRun
+from rankmixup.runs.checkpoint import load_best
 from rankmixup.testing import two_processes
-from rankmixup.training.checkpoint import load_best
 from rankmixup.training.fabric import set_up, sharding
 from rankmixup.training.optimisation import update
 from rankmixup.training.resume import load_training_state, training_state

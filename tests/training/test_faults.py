@@ -20,7 +20,7 @@ from rankmixup.cli.main import main
 from rankmixup.data import Digits
 from rankmixup.errors import InvalidInput, WorkFailed
 from rankmixup.runs import StoredRun
-from rankmixup.training.checkpoint import Checkpoints
+from rankmixup.runs.checkpoint import Checkpoints
 from rankmixup.training.optimisation import update
 from studies.faults import killed
 from tests.oracles import unchecked
@@ -69,7 +69,7 @@ def test_a_full_disk_stops_training_with_one_sentence(stored, tmp_path, monkeypa
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("rankmixup.training.checkpoint.write_atomic", full)
+        patched.setattr("rankmixup.runs.checkpoint.write_atomic", full)
         with pytest.raises(WorkFailed, match=r"could not be written \(No space left on device\); the one before it is untouched"):
             rm.train(stored.run, runs=tmp_path, checkpoint_every="1steps")
     assert {path: content for path, content in files(stored.checkpoints).items() if path.name.startswith("step")} == before

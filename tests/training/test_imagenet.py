@@ -7,7 +7,7 @@ from PIL import Image
 from rankmixup.cli.main import main
 from rankmixup.random import stream
 from rankmixup.runs import StoredRun
-from rankmixup.training.checkpoint import load_checkpoint
+from rankmixup.runs.checkpoint import load_checkpoint
 
 
 def write_photos(root):

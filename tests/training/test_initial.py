@@ -14,9 +14,9 @@ from rankmixup.cli.main import main
 from rankmixup.data import Digits
 from rankmixup.errors import InvalidInput, WorkFailed
 from rankmixup.runs import StoredRun
+from rankmixup.runs.checkpoint import load_best
 from rankmixup.runs.run import build_network
 from rankmixup.training import Watcher
-from rankmixup.training.checkpoint import load_best
 from tests.models.test_pretrained import put_into_cache
 from tests.training.runs import At, crash, logits, same
 

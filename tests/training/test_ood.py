@@ -14,7 +14,7 @@ from rankmixup.cli.main import main
 from rankmixup.data import parse_source
 from rankmixup.errors import InvalidInput
 from rankmixup.runs import StoredRun
-from rankmixup.training.checkpoint import load_best
+from rankmixup.runs.checkpoint import load_best
 from rankmixup.training.ood import predict_unknown
 
 SIZE = 12

@@ -19,8 +19,8 @@ from rankmixup.cli.main import main
 from rankmixup.errors import Interrupted, InvalidInput, WorkFailed
 from rankmixup.mixers import CutMix
 from rankmixup.runs import StoredRun
+from rankmixup.runs.trained import trained_network
 from rankmixup.testing import two_processes
-from rankmixup.training.trained import trained_network
 from tests.oracles import unchecked
 from tests.training.runs import EPOCHS, At, crash, logits, same, short
 

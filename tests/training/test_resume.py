@@ -15,7 +15,7 @@ from rankmixup.cli.main import main
 from rankmixup.data import Synthetic
 from rankmixup.errors import Interrupted, InvalidInput
 from rankmixup.runs import StoredRun
-from rankmixup.training.checkpoint import load_checkpoint
+from rankmixup.runs.checkpoint import load_checkpoint
 from tests.training.runs import EPOCHS, STEPS, At, crash, history, logits, same, short, with_dropout
 
 

@@ -16,8 +16,8 @@ from rankmixup.data.splits import shrunk
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import Scores, Shift
 from rankmixup.runs import StoredRun
+from rankmixup.runs.trained import trained_network
 from rankmixup.training.shifted import ShiftSettings
-from rankmixup.training.trained import trained_network
 from tests.oracles import unchecked
 
 FEW = {"corruptions": ["contrast", "gaussian_noise"], "severities": [1, 5], "replicates": 50}

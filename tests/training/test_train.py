@@ -13,9 +13,9 @@ from rankmixup.data import Digits, Synthetic
 from rankmixup.errors import InvalidInput
 from rankmixup.methods import RankMixupMNDCG
 from rankmixup.runs import StoredRun
+from rankmixup.runs.checkpoint import load_best
 from rankmixup.runs.records import Selected
 from rankmixup.training import Watcher
-from rankmixup.training.checkpoint import load_best
 from rankmixup.training.predict import Predictor
 
 EPOCHS = 3

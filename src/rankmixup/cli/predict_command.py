@@ -1,5 +1,7 @@
 """rankmixup predict."""
 
+import csv
+import io
 import json
 import sys
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ import tyro
 
 from rankmixup.cli.options import Json, OptionalPath
 from rankmixup.cli.output import console, print_warnings, require_writable
-from rankmixup.errors import one_line, require, require_whole
+from rankmixup.errors import one_line, require
 
 if TYPE_CHECKING:
     from rankmixup.deploy import CalibratedModel
@@ -34,6 +36,10 @@ class Predict:
     """How many classes to write for each image."""
     calibrate_with: str = "temperature"
     """Calibrator that is fitted on the run's validation scores: a name from `rankmixup list calibrators`, or none."""
+    batch_size: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: 512, fewer of large images)")] = None
+    """How many images are predicted at once."""
+    workers: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one for each core)")] = None
+    """Threads that decode images while others are predicted."""
     device: str = "auto"
     """Device, such as cpu or cuda:0; auto takes a GPU if there is one."""
     json: Json = False
@@ -41,7 +47,8 @@ class Predict:
 
 def run(options: Predict) -> int:
     """Run the command."""
-    require_whole("--top", options.top, least=1)
+    for name, value in {"--top": options.top, "--batch-size": options.batch_size, "--workers": options.workers}.items():
+        require(value is None or value >= 1, f"{name} must be at least 1, got {value}")
     require(len(options.images) >= 1, "IMAGES must name at least one image or folder, got none")
     require_writable(options.output)
     ending = "" if options.output is None else options.output.suffix
@@ -52,7 +59,7 @@ def run(options: Predict) -> int:
     given = None if options.calibrate_with == "none" else options.calibrate_with
     with print_warnings():
         model = load(options.source, calibrate_with=given, device=options.device)
-    rows, bad = _predicted(model, options.images, options.top)
+    rows, bad = _predicted(model, options)
     as_json = options.json or (options.output is not None and options.output.suffix == ".json")
     text = json.dumps({"schema": 1, "predictions": rows, "unreadable": bad}, indent=2) if as_json else _csv(rows, options.top)
     if options.output is None:
@@ -67,18 +74,18 @@ def run(options: Predict) -> int:
     return 1 if bad else 0
 
 
-def _predicted(model: "CalibratedModel", paths: tuple[Path, ...], top: int) -> tuple[list[dict[str, Any]], dict[str, str]]:
+def _predicted(model: "CalibratedModel", options: Predict) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """A row for each image that can be read, and why the others cannot."""
     from rankmixup.deploy.inputs import image_files
 
     rows: list[dict[str, Any]] = []
     unreadable: dict[str, str] = {}
-    found = [image_files(path) for path in paths]  # what is wrong with a path, before any work
-    for path, files in zip(paths, found, strict=True):
-        bad: dict[str, str] = {}
-        prefix = f"{path}/" if len(paths) > 1 and path.is_dir() else ""
-        for names, probabilities in model.predict_files(files, bad):
-            best = probabilities.topk(min(top, probabilities.shape[1]), dim=1)
+    left_out: list[dict[str, str]] = [{} for _ in options.images]
+    found = [image_files(path, bad) for path, bad in zip(options.images, left_out, strict=True)]  # before any work
+    for path, files, bad in zip(options.images, found, left_out, strict=True):
+        prefix = f"{path}/" if len(found) > 1 and path.is_dir() else ""
+        for names, probabilities in model.predict_files(files, bad, batch_size=options.batch_size, workers=options.workers):
+            best = probabilities.topk(min(options.top, probabilities.shape[1]), dim=1)
             for name, values, labels in zip(names, best.values.tolist(), best.indices.tolist(), strict=True):
                 ranked = [{"label": model.class_names[label], "probability": value} for value, label in zip(values, labels, strict=True)]
                 shown = str(path) if not path.is_dir() else prefix + name
@@ -88,12 +95,13 @@ def _predicted(model: "CalibratedModel", paths: tuple[Path, ...], top: int) -> t
 
 
 def _csv(rows: list[dict[str, Any]], top: int) -> str:
-    from rankmixup.reports.export import Cell, DataTable, to_csv
-
+    """The predictions as a table whose names are those of the files to the last character, so that other tables can be joined by them."""
     count = max((len(row["top"]) for row in rows), default=top)
     columns = ["name", "label", "confidence", *(f"{kind}_{place}" for place in range(2, count + 1) for kind in ("label", "probability"))]
-    cells: list[list[Cell]] = []
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
     for row in rows:
         others = [value for each in row["top"][1:] for value in (each["label"], each["probability"])]
-        cells.append([row["name"], row["label"], row["confidence"], *others])
-    return to_csv(DataTable(columns, cells))
+        writer.writerow([row["name"], row["label"], row["confidence"], *others])
+    return text.getvalue().removesuffix("\n")

@@ -1,7 +1,9 @@
 """Image files: which there are below a folder, the classes that its folders stand for, and their pixels as RGB bytes."""
 
 import contextlib
+import itertools
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 from jaxtyping import Int, UInt8
-from PIL import Image
+from PIL import ExifTags, Image
 from torch import Tensor
 
 from rankmixup.data.base import ImageFiles
@@ -23,27 +25,56 @@ Decoded = TypeVar("Decoded")
 _SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 SMALL = 64
 """Images up to this size are held in memory, cropped to a square and then resized."""
-_CHUNK = 256
+_AHEAD = 256
+"""Most images that are decoded before they are asked for."""
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What turns an image upright, by the orientation that its EXIF data note."""
 
 
 class BadImage(Exception):
     """A file does not decode as an image; the message says why."""
 
 
-def image_names(folder: Path) -> list[str]:
+def image_names(folder: Path, bad: dict[str, str] | None = None) -> list[str]:
     """Image files anywhere below `folder`, as sorted paths relative to it, without hidden ones.
 
-    Links to files are followed. Links to folders, which may form a cycle, and special files are refused.
+    Links to files are followed. Links to folders, which may form a cycle, and special files are refused; with `bad`, they are left out
+    and named there with the reason.
     """
     names: list[str] = []
     waiting = [""]
     while waiting:
         inside = waiting.pop()
-        with readable(folder / inside, "a folder"), os.scandir(folder / inside) as entries:
-            seen = [(inside + entry.name, _is_folder(entry)) for entry in entries if not entry.name.startswith(".")]
-        waiting += [f"{name}/" for name, is_folder in seen if is_folder]
-        names += [name for name, is_folder in seen if not is_folder and name.lower().endswith(_SUFFIXES)]
+        with _refusing(inside, bad if inside else None), readable(folder / inside, "a folder"), os.scandir(folder / inside) as entries:
+            for entry in entries:
+                name = inside + entry.name
+                with _refusing(name, bad):
+                    if entry.name.startswith("."):
+                        continue
+                    if _is_folder(entry):
+                        waiting.append(f"{name}/")
+                    elif name.lower().endswith(_SUFFIXES):
+                        names.append(name)
     return sorted(names)
+
+
+@contextlib.contextmanager
+def _refusing(name: str, bad: dict[str, str] | None) -> Iterator[None]:
+    """Why `name` is refused goes to `bad`, and is raised without it."""
+    try:
+        yield
+    except InvalidInput as error:
+        if bad is None:
+            raise
+        bad[name] = str(error)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -57,11 +88,11 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     return False
 
 
-def list_images(folder: Path) -> ImageFiles:
-    """All images of a folder, which must have some."""
+def list_images(folder: Path, bad: dict[str, str] | None = None) -> ImageFiles:
+    """All images of a folder, which must have some; `bad` as for `image_names`."""
     require(folder.is_dir(), f"{folder} must be a folder of images, there is none")
-    names = image_names(folder)
-    require(len(names) > 0, f"{folder} must hold images, it holds none")
+    names = image_names(folder, bad)
+    require(len(names) > 0 or bool(bad), f"{folder} must hold images, it holds none")
     return ImageFiles(folder, tuple(names))
 
 
@@ -99,10 +130,7 @@ def check_class_names(folder: Path, class_names: Sequence[str]) -> None:
 
 
 def read_rgb(path: Path) -> Image.Image:
-    """The image in RGB: greyscale repeated, transparent pixels over black, 16 bits scaled to 8.
-
-    As in torchvision, the orientation that a camera notes in the file is ignored.
-    """
+    """The image in RGB: turned as the camera notes it (EXIF), greyscale repeated, transparent pixels over black, 16 bits scaled to 8."""
     try:
         with Image.open(path) as image:
             return to_rgb(image)
@@ -112,6 +140,15 @@ def read_rgb(path: Path) -> Image.Image:
 
 def to_rgb(image: Image.Image) -> Image.Image:
     """An open image in RGB, as `read_rgb` gives it."""
+    image.load()  # first, because a TIFF turns itself then, and forgets its orientation
+    orientation = 1
+    with contextlib.suppress(Exception):  # damaged notes can lead to any; the pixels may be whole
+        orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+    coloured = _coloured(image)
+    return coloured.transpose(_UPRIGHT[orientation]) if orientation in _UPRIGHT else coloured
+
+
+def _coloured(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):
         values = np.asarray(image).astype(np.int64)
         if values.min() < 0 or values.max() > 65535:
@@ -134,8 +171,13 @@ def fitted(image: Image.Image, size: int) -> Image.Image:
     return image.crop((left, top, left + side, top + side)).resize((size, size), Image.Resampling.BILINEAR)
 
 
-def decode_each(files: ImageFiles, convert: Callable[[Image.Image], Decoded], title: str) -> Iterator[Decoded | BadImage]:
-    """`convert` of each image, in order, or why it does not decode; in threads, since decoders release the interpreter's lock."""
+def decode_each(
+    files: ImageFiles, convert: Callable[[Image.Image], Decoded], title: str, workers: int | None = None
+) -> Iterator[Decoded | BadImage]:
+    """`convert` of each image, in order, or why it does not decode.
+
+    In threads, since decoders release the interpreter's lock: `workers`, by default one for each core.
+    """
 
     def decode(name: str) -> Decoded | BadImage:
         try:
@@ -143,11 +185,14 @@ def decode_each(files: ImageFiles, convert: Callable[[Image.Image], Decoded], ti
         except BadImage as error:
             return error
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool, progress(title, len(files)) as advance:
-        for start in range(0, len(files), _CHUNK):
-            for result in pool.map(decode, files.names[start : start + _CHUNK]):
-                advance(1)
-                yield result
+    with ThreadPoolExecutor(workers or os.cpu_count()) as pool, progress(title, len(files)) as advance:
+        begun = (pool.submit(decode, name) for name in files.names)
+        waiting = deque(itertools.islice(begun, _AHEAD))
+        while waiting:
+            result = waiting.popleft().result()
+            waiting.extend(itertools.islice(begun, 1))
+            advance(1)
+            yield result
 
 
 def decode_all(files: ImageFiles, size: int) -> tuple[UInt8[Tensor, "N 3 S S"], dict[str, str]]:

@@ -95,9 +95,9 @@ class Folder(OwnData):
 
     Validation and test images that are not given are taken from the training images: a tenth and a fifth of each class. The
     size of the input is the shorter side of the first image if that is at most 64 pixels, and else 224. Images of up to 64
-    pixels are cropped to a square, resized and held in memory; larger ones are decoded when they are needed. All become RGB:
-    grey is repeated, transparent pixels are drawn over black, 16 bits are scaled to 8; they are normalised with ImageNet's
-    constants.
+    pixels are cropped to a square, resized and held in memory; larger ones are decoded when they are needed. All are turned
+    as the camera notes it in the file (EXIF) and become RGB: grey is repeated, transparent pixels are drawn over black, 16
+    bits are scaled to 8; they are normalised with ImageNet's constants.
     """
 
     on_bad_image: Literal["refuse", "skip"] = "refuse"

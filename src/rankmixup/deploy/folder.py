@@ -20,7 +20,7 @@ from rankmixup.files import file_hash, read_json, readable, reason, write_atomic
 from rankmixup.models import build_model
 from rankmixup.posthoc import CALIBRATORS, Calibrator, FitReport
 from rankmixup.runs.records import Positive, Record
-from rankmixup.training.trained import in_memory_format
+from rankmixup.runs.trained import in_memory_format
 
 CONFIG, WEIGHTS, CHECKSUMS, CARD, FIGURE = "config.json", "model.safetensors", "SHA256SUMS", "README.md", "reliability.png"
 _LARGEST_INPUT = 8192

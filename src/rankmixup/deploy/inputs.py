@@ -52,13 +52,14 @@ def input_batches(x: Input, view: View, *, batch_size: int, device: torch.device
 
 
 def decoded_batches(
-    files: ImageFiles, view: View, batch_size: int, bad: dict[str, str] | None = None
+    files: ImageFiles, view: View, batch_size: int, bad: dict[str, str] | None = None, workers: int | None = None
 ) -> Iterator[tuple[list[str], UInt8[Tensor, "B C S S"]]]:
     """Names and prepared bytes of the files that decode; why the others do not goes to `bad`, and is raised without it."""
     _require_images(view)
     names: list[str] = []
     images: list[Tensor] = []
-    for name, image in zip(files.names, decode_each(files, lambda image: prepared(image, view), "predicting"), strict=True):
+    results = decode_each(files, lambda image: prepared(image, view), "predicting", workers)
+    for name, image in zip(files.names, results, strict=True):
         if isinstance(image, BadImage):
             if bad is None:
                 raise InvalidInput(f"image {files.folder / name} must be one that can be decoded ({image})")
@@ -148,9 +149,10 @@ def _require_images(view: View) -> None:
     require(view.values == "bytes", f"{rule}, got an image")
 
 
-def image_files(path: Path) -> ImageFiles:
-    """The image, or all images of a folder."""
+def image_files(path: Path, bad: dict[str, str] | None = None) -> ImageFiles:
+    """The image, or all images of a folder; with `bad`, why files cannot be read goes there, and a broken link is one of them."""
     if path.is_dir():
-        return list_images(path)
-    require(path.is_file(), f"{path} must be an image or a folder of images, there is none")
+        return list_images(path, bad)
+    broken = bad is not None and path.is_symlink() and not path.exists()
+    require(path.is_file() or broken, f"{path} must be an image or a folder of images, there is none")
     return ImageFiles(path.parent, (path.name,))

@@ -66,7 +66,7 @@ def _device(name: str | torch.device) -> torch.device:
 
 def _from_run(stored: StoredRun, calibrate_with: str | None, objective: str | None, model: nn.Module | None) -> CalibratedModel:
     from rankmixup.reports.entry import run_protocol
-    from rankmixup.training.trained import splits_of, trained_network
+    from rankmixup.runs.trained import splits_of, trained_network
 
     splits = splits_of(stored)
     calibrator: Any = None

@@ -79,7 +79,7 @@ class CalibratedModel(nn.Module):
 
     def predict_logits(self, x: Input, *, batch_size: int | None = None) -> Float[Tensor, "N K"]:
         """Logits of the network before calibration, on the CPU. See `predict_proba` for the arguments."""
-        size = evaluation_batch_size(self.view) if batch_size is None else require_whole("batch_size", batch_size, least=1)
+        size = self._size(batch_size)
         with self._evaluating():
             return torch.cat([self._logits(batch) for batch in input_batches(x, self.view, batch_size=size, device=self.device)])
 
@@ -98,11 +98,23 @@ class CalibratedModel(nn.Module):
         """The name of the most probable class of each sample. See `predict_proba` for the arguments."""
         return [self.class_names[label] for label in self.predict_proba(x, batch_size=batch_size).argmax(dim=1).tolist()]
 
-    def predict_files(self, files: ImageFiles, bad: dict[str, str]) -> Iterator[tuple[list[str], Float[Tensor, "B K"]]]:
-        """Names and probabilities of image files, batch by batch; why files do not decode goes to `bad`."""
-        for names, images in decoded_batches(files, self.view, evaluation_batch_size(self.view), bad):
+    def predict_files(
+        self, files: ImageFiles, bad: dict[str, str], *, batch_size: int | None = None, workers: int | None = None
+    ) -> Iterator[tuple[list[str], Float[Tensor, "B K"]]]:
+        """Names and probabilities of image files, batch by batch; why files do not decode goes to `bad`.
+
+        `workers` threads decode, by default one for each core, while the network predicts what is decoded.
+        """
+        for names, logits in self._of_files(files, bad, batch_size, workers):
+            yield names, self._probabilities(logits)
+
+    def _of_files(
+        self, files: ImageFiles, bad: dict[str, str] | None = None, batch_size: int | None = None, workers: int | None = None
+    ) -> Iterator[tuple[list[str], Float[Tensor, "B K"]]]:
+        for names, images in decoded_batches(files, self.view, self._size(batch_size), bad, workers):
             with self._evaluating():
-                yield names, self._probabilities(self._logits(normalise(images.to(self.device), self.view)))
+                logits = self._logits(normalise(images.to(self.device), self.view))
+            yield names, logits
 
     def evaluate(self, data: Any, *, data_root: str | Path | None = None, download: bool = False, **options: Any) -> Evaluation:
         """Metrics of other labelled data, before and after calibration with this model's calibrator.
@@ -131,6 +143,8 @@ class CalibratedModel(nn.Module):
 
     def split_logits(self, split: Split) -> Float[Tensor, "N K"]:
         """Logits of the samples of a split."""
+        if isinstance(split.x, ImageFiles):
+            return torch.cat([logits for _, logits in self._of_files(split.x)])
         with self._evaluating():
             return torch.cat([self._logits(batch) for batch in evaluation_batches(split, self.view, device=self.device)])
 
@@ -145,6 +159,9 @@ class CalibratedModel(nn.Module):
         from rankmixup.deploy.hub import push_to_hub
 
         return push_to_hub(self, repo_id, to, **options)
+
+    def _size(self, batch_size: int | None) -> int:
+        return evaluation_batch_size(self.view) if batch_size is None else require_whole("batch_size", batch_size, least=1)
 
     def _logits(self, batch: Tensor) -> Tensor:
         kinds = [each.dtype for each in self.network.parameters() if each.is_floating_point()]

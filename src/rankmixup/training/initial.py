@@ -12,7 +12,7 @@ from rankmixup.files import file_hash
 from rankmixup.models.libraries import find_pretrained, pretrained_weights
 from rankmixup.models.weights import load_weights, read_weights
 from rankmixup.runs import Run, StoredRun, Weights
-from rankmixup.training.checkpoint import load_best
+from rankmixup.runs.checkpoint import load_best
 
 
 def initialise(model: nn.Module, run: Run, view: View) -> str:

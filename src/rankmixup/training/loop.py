@@ -13,8 +13,8 @@ from rankmixup.data.batches import epoch_size
 from rankmixup.errors import WorkFailed
 from rankmixup.evaluation import all_metrics
 from rankmixup.methods.dials import confidence_gap
+from rankmixup.runs.checkpoint import CheckpointInterval
 from rankmixup.runs.run import improves
-from rankmixup.training.checkpoint import CheckpointInterval
 from rankmixup.training.diagnostics import ranking_diagnostics
 from rankmixup.training.optimisation import learning_rate, update
 from rankmixup.training.predict import Predictor

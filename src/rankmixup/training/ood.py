@@ -13,8 +13,8 @@ from rankmixup.errors import require
 from rankmixup.evaluation import Scores
 from rankmixup.hardware import Hardware
 from rankmixup.runs import StoredRun
+from rankmixup.runs.trained import splits_of, trained_network
 from rankmixup.training.predict import Predictor
-from rankmixup.training.trained import splits_of, trained_network
 
 
 @dataclass(frozen=True)

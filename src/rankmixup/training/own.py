@@ -1,25 +1,14 @@
-"""A user's own module: copied, and tried on a sample before anything is written."""
-
-import copy
+"""A user's own module: tried on a sample before anything is written."""
 
 import torch
 from torch import nn
 
 from rankmixup import random
 from rankmixup.data import Dataset, evaluation_batches
-from rankmixup.errors import InvalidInput, require, shown
+from rankmixup.errors import InvalidInput
 from rankmixup.files import reason
 from rankmixup.ops import check_logits
 from rankmixup.types import evaluating
-
-
-def copied(module: nn.Module) -> nn.Module:
-    """A copy on the CPU, so that whoever gave the module still has the weights that the run began with."""
-    require(isinstance(module, nn.Module), f"model must be a torch.nn.Module, got {shown(module)}")
-    try:
-        return copy.deepcopy(module).cpu()
-    except Exception as error:  # a user's code can raise any
-        raise InvalidInput(f"model must be a module that copy.deepcopy can copy ({type(error).__name__}: {reason(error)})") from error
 
 
 def check_takes(model: nn.Module, dataset: Dataset) -> None:

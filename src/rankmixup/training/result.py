@@ -5,7 +5,7 @@ from typing import Any
 from rankmixup.data import Dataset
 from rankmixup.evaluation import Scores, all_metrics, fit_temperatures
 from rankmixup.files import write_json
-from rankmixup.training.checkpoint import load_best
+from rankmixup.runs.checkpoint import load_best
 from rankmixup.training.predict import Predictor
 from rankmixup.training.resume import TrainingState, load_model_state
 

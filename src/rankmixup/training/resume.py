@@ -19,8 +19,8 @@ from rankmixup.errors import WorkFailed
 from rankmixup.models.own import evaluated_parts, train_all_but
 from rankmixup.models.weights import freeze_body, train_head
 from rankmixup.runs import StoredRun
+from rankmixup.runs.checkpoint import Checkpoints
 from rankmixup.training.check import prepare
-from rankmixup.training.checkpoint import Checkpoints
 from rankmixup.training.fabric import set_up
 from rankmixup.training.initial import initialise
 from rankmixup.training.processes import gather, on_first_process

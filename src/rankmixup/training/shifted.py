@@ -32,8 +32,8 @@ from rankmixup.evaluation import Scores
 from rankmixup.evaluation.shift_results import ImageKind
 from rankmixup.hardware import Hardware
 from rankmixup.runs import StoredRun
+from rankmixup.runs.trained import splits_of, trained_network
 from rankmixup.training.predict import Predictor
-from rankmixup.training.trained import splits_of, trained_network
 
 Images = Literal["auto", "published", "generated"]
 _TOGETHER, _FILES_TOGETHER = 2000, 512

@@ -21,14 +21,15 @@ from rankmixup.files import write_json
 from rankmixup.hardware import Accelerator, Hardware, Strategy
 from rankmixup.models import own_name
 from rankmixup.runs import Run, StoredRun
+from rankmixup.runs.checkpoint import CheckpointInterval
 from rankmixup.runs.store import describe_environment
+from rankmixup.runs.trained import copied
 from rankmixup.training.check import tuned_dataset
-from rankmixup.training.checkpoint import CheckpointInterval
 from rankmixup.training.fabric import build_fabric
 from rankmixup.training.initial import prepare_input
 from rankmixup.training.loggers import EpochLogger, check_loggers
 from rankmixup.training.loop import TrainingLoop
-from rankmixup.training.own import check_takes, copied
+from rankmixup.training.own import check_takes
 from rankmixup.training.processes import gather, keep_freed_memory, on_first_process, raise_from_one_process, settings_restored
 from rankmixup.training.progress import Watcher
 from rankmixup.training.result import write_result

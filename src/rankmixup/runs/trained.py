@@ -1,16 +1,17 @@
 """The network of a finished run."""
 
+import copy
+
 import torch
 from torch import nn
 
 from rankmixup.data import View
-from rankmixup.errors import InvalidInput
+from rankmixup.errors import InvalidInput, require, shown
 from rankmixup.files import reason
 from rankmixup.runs import StoredRun
+from rankmixup.runs.checkpoint import load_best
 from rankmixup.runs.records import Splits
 from rankmixup.runs.run import build_network
-from rankmixup.training.checkpoint import load_best
-from rankmixup.training.own import copied
 
 
 def splits_of(stored: StoredRun) -> Splits:
@@ -42,3 +43,12 @@ def trained_network(stored: StoredRun, model: nn.Module | None = None) -> nn.Mod
 def in_memory_format(model: nn.Module, view: View) -> nn.Module:
     """The network with its weights ordered as batches are: channels last where these are made of bytes."""
     return model if view.values == "floats" else model.to(memory_format=torch.channels_last)
+
+
+def copied(module: nn.Module) -> nn.Module:
+    """A copy on the CPU, so that whoever gave the module still has the weights that the run began with."""
+    require(isinstance(module, nn.Module), f"model must be a torch.nn.Module, got {shown(module)}")
+    try:
+        return copy.deepcopy(module).cpu()
+    except Exception as error:  # a user's code can raise any
+        raise InvalidInput(f"model must be a module that copy.deepcopy can copy ({type(error).__name__}: {reason(error)})") from error

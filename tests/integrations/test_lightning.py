@@ -116,6 +116,25 @@ def test_validation_sets_the_dials(tmp_path):
     assert again.objective.dials == tuned.objective.dials
 
 
+@pytest.mark.parametrize(("validated", "rule"), [(False, "because it was never tuned"), (True, "at none of its 1 tunings.* on 24 samples")])
+def test_a_dial_that_never_acted_is_said_once(validated, rule, tmp_path):
+    with pytest.warns(UserWarning, match=rf"^margin of rankmixup-auto never acted.*{rule}") as seen:
+        trainer(tmp_path, 1).fit(module("rankmixup-auto"), loader(), loader() if validated else None)
+    assert len([each for each in seen if "margin" in str(each.message)]) == 1
+
+
+def test_a_checkpoint_of_another_method_is_refused(tmp_path):
+    """Where the names of fields that feedback sets differ, but not their number, and where there are none."""
+    for one, other in (("rankmixup-auto", "rankmixup-list"), ("ce", "mixup")):
+        fit = trainer(tmp_path, 1)
+        fit.fit(module(one), loader(), loader())
+        fit.save_checkpoint(tmp_path / "one.ckpt")
+        with pytest.raises(InvalidInput, match=rf"^state must be that of {other}.*, got that of '{one}"):
+            trainer(tmp_path, 2).fit(module(other), loader(), loader(), ckpt_path=tmp_path / "one.ckpt")
+        with pytest.raises(InvalidInput, match=rf"^state must be that of {other}"):
+            MethodModule.load_from_checkpoint(tmp_path / "one.ckpt", model=network(), method=other)
+
+
 def test_a_dial_without_validation_batches_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="margin must be set by feedback"):
         trainer(tmp_path, 2).fit(module("rankmixup-auto"), loader())

@@ -29,6 +29,8 @@ from rankmixup.posthoc import CALIBRATORS
 from rankmixup.sklearn import RankMixupClassifier
 from tests.oracles import unchecked
 
+pytestmark = pytest.mark.filterwarnings("ignore:margin of rankmixup-:UserWarning")  # a dial of few samples and epochs says so
+
 X, Y = make_blobs(120, 5, centers=3, cluster_std=4.0, random_state=0)
 NAMES = np.array(["one", "two", "three"])[Y]
 
@@ -196,6 +198,13 @@ def test_a_dial_is_set_by_the_held_out_samples():
     fitted = small("rankmixup-auto", epochs=30, learning_rate=0.01).fit(X, Y)
     assert fitted.method == "rankmixup-auto"
     assert -20 <= fitted.method_.margin <= 20
+
+
+def test_a_dial_that_does_nothing_is_said_once():
+    rule = r"^margin of rankmixup-auto never acted in training.*; it was tuned on 12 samples"
+    with pytest.warns(UserWarning, match=rule) as seen:
+        small("rankmixup-auto", epochs=2).fit(X, Y)
+    assert len(seen) == 1
 
 
 @pytest.mark.parametrize("method", rm.list_methods())

@@ -262,6 +262,18 @@ def test_evaluation_sets_the_dials(tmp_path):
     assert trained.objective._controller.updates == 2
 
 
+@pytest.mark.parametrize(
+    ("eval_steps", "rule"),
+    [(100, "at none of its 1 tunings.* on 32 samples"), (2, "at none of its 2 tunings.* on 32 samples")],
+)
+def test_a_dial_that_never_acted_is_said_once(eval_steps, rule, tmp_path):
+    trained = trainer(tmp_path, method="rankmixup-auto", eval_strategy="steps", eval_steps=eval_steps)
+    trained.eval_dataset = sentences(32, seed=1)
+    with pytest.warns(UserWarning, match=rf"^margin of rankmixup-auto never acted.*{rule}") as seen:
+        trained.train()
+    assert len([each for each in seen if "margin" in str(each.message)]) == 1
+
+
 def test_bfloat16(tmp_path):
     trained = trainer(tmp_path, "vit", "rankmixup-mndcg", bf16=True, eval_strategy="steps", eval_steps=4)
     trained.train()

@@ -1,4 +1,5 @@
 import dataclasses
+import warnings
 
 import pytest
 import torch
@@ -11,6 +12,8 @@ from rankmixup.errors import InvalidInput
 from rankmixup.methods import EntropyPenalty, Focal, LabelSmoothing, Method, RankMixupAuto, RankMixupMRL, objective
 from rankmixup.methods.dials import Controller, Dial, confidence_gap
 from tests.oracles import ConvNet, images, unchecked
+
+pytestmark = pytest.mark.filterwarnings("ignore:.* was tuned on [1-9] samples:UserWarning")
 
 GAPS = st.lists(st.floats(-1, 1), min_size=1, max_size=30)
 DIALS = {
@@ -60,9 +63,9 @@ def test_the_learning_rate_is_a_number():
 
 def test_the_state_of_an_objective_with_other_dials_is_refused():
     plain, tuned = objective("ce", num_classes=3), objective("rankmixup-auto", num_classes=3)
-    with pytest.raises(InvalidInput, match="state must be that of an objective with the dials margin, which has"):
+    with pytest.raises(InvalidInput, match=r"^state must be that of rankmixup-auto with margin in -20\.\.20, got that of 'ce'$"):
         tuned.load_state_dict(plain.state_dict())
-    with pytest.raises(InvalidInput, match="state must be that of an objective with no dials, which has"):
+    with pytest.raises(InvalidInput, match=r"^state must be that of ce, got that of 'rankmixup-auto with margin in -20\.\.20'$"):
         plain.load_state_dict(tuned.state_dict())
 
 
@@ -175,6 +178,7 @@ def test_a_larger_value_asks_for_less_confidence(rng):
             assert asked == sorted(asked, reverse=not dial.lowers_confidence), (method.name, name, asked)
 
 
+@pytest.mark.filterwarnings("ignore:.* never acted:UserWarning")
 def test_exact_resume_within_and_between_epochs():
     def trained(restart_after):
         with random.global_seed(0, "weights"):
@@ -200,6 +204,93 @@ def test_exact_resume_within_and_between_epochs():
     for place in (1, 2, 5):
         for one, other in zip(plain, trained(place), strict=True):
             assert torch.equal(one, other)
+
+
+class Untrained(nn.Module):
+    """Logits of zero, so that no network ever fits."""
+
+    def forward(self, x):
+        return torch.zeros(len(x), 3, requires_grad=True)
+
+
+def sure(share, n=200):
+    """Logits that are sure of class 0, and labels of which this share is 0."""
+    return torch.tensor([9.0, 0.0, 0.0]).expand(n, 3), (torch.arange(n) >= share * n).long()
+
+
+UNSURE = torch.zeros(200, 3), torch.zeros(200, dtype=torch.long)
+"""Always right with a confidence of a third."""
+X, Y = torch.zeros(2, 1), torch.tensor([0, 1])
+
+
+def told(step, work):
+    """The warnings of some steps or tunings."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for arguments in work:
+            step.tune(*arguments) if len(arguments) == 2 else step(*arguments)
+    return [str(each.message) for each in seen]
+
+
+def test_a_loop_that_never_tunes_is_reminded_once():
+    """It sets no epoch either, so that nothing is refused."""
+    step, batch = objective("rankmixup-auto", num_classes=3), (Untrained(), X, Y)
+    assert told(step, [batch] * 499) == []
+    (sentence,) = told(step, [batch] * 700)
+    assert sentence.startswith("after 500 steps: margin of rankmixup-auto never acted, because it was never tuned: call tune(")
+
+
+@pytest.mark.parametrize("prepare", [lambda step: step.tune(*UNSURE), lambda step: setattr(step, "reminds", False)])
+def test_a_loop_that_tunes_or_wants_no_reminder_has_none(prepare):
+    step = objective("rankmixup-auto", num_classes=3)
+    prepare(step)
+    for _ in range(501):
+        step(Untrained(), X, Y)
+    objective("ce", num_classes=3).tune(*sure(1.0, n=2))
+
+
+def test_few_samples_are_said_at_once_and_once():
+    step = objective("rankmixup-auto", num_classes=3)
+    (sentence,) = told(step, [sure(0.5, n=16), sure(0.6, n=16)])
+    error = "of which the gap has a standard error of up to 12 points"
+    assert sentence == f"margin of rankmixup-auto was tuned on 16 samples, {error}: use at least 200 validation samples"
+
+
+def test_three_tunings_without_effect_are_said():
+    """As in a fine-tuning of three epochs, which is cross-entropy to the last digit, even if the network fits after the last of them."""
+    step = objective("rankmixup-auto", num_classes=3)
+    for epoch in range(3):
+        step.epoch = epoch
+        step(Untrained(), X, Y)
+        if epoch < 2:
+            step.tune(*sure(0.5))
+    step._fit.zero_()
+    with pytest.warns(
+        UserWarning, match=r"^margin of rankmixup-auto never acted in training, .* only at the last of its 3 tunings .*: train longer"
+    ):
+        step.tune(*sure(0.5))
+    assert step.dials["margin"] > -20.0
+    assert "never acted" in step.dial_trouble()
+
+
+@pytest.mark.parametrize(("samples", "limit", "able"), [(UNSURE, "-20", "raise"), (sure(0.0), "20", "lower")])
+def test_a_dial_at_its_limit_is_said(samples, limit, able):
+    step = objective("rankmixup-auto", num_classes=3)
+    where = f"ended at its limit of {limit}, where it can {able} confidence no further"
+    expected = f"margin of rankmixup-auto {where}: fit a temperature afterwards"
+    assert told(step, [samples, (Untrained(), X, Y)] * 30) == [expected]
+    again = objective("rankmixup-auto", num_classes=3)
+    again.load_state_dict(step.state_dict())
+    assert step.dial_trouble() == again.dial_trouble() == expected
+
+
+def test_a_dial_that_worked_is_not_spoken_of():
+    step = objective("rankmixup-auto", num_classes=3)
+    for _ in range(5):
+        step.tune(*sure(0.9))
+        step(Untrained(), X, Y)
+    assert step.dial_trouble() == step.dial_trouble(kept={"margin": 1.0}) == objective("ce", num_classes=3).dial_trouble() == ""
+    assert "had no effect in the epoch that is kept" in step.dial_trouble(kept={"margin": -20.0})
 
 
 def test_a_dial_that_nobody_tunes_is_refused():

@@ -188,6 +188,46 @@ def test_a_failed_step_is_not_counted():
     assert step.steps == 0
 
 
+def named(method, **fields):
+    return objective(method, num_classes=3, **fields)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (named("focal", gamma="auto"), named("rankmixup-auto")),  # whose gamma became a margin
+        (named("rankmixup-mrl", margin="auto"), named("rankmixup-mrl", margin="auto", space="log-odds")),  # of another range
+        (named("ce"), named("mixup")),
+    ],
+)
+def test_the_state_of_another_method_is_refused(one, other):
+    before = other.state_dict()["_extra_state"]
+    with pytest.raises(InvalidInput, match=r"^state must be that of .*, got that of '.*'$"):
+        other.load_state_dict(one.state_dict())
+    assert torch.equal(other.state_dict()["_extra_state"], before)
+
+
+def test_the_state_of_the_same_method_with_other_numbers_is_taken():
+    named("focal", gamma=2.0).load_state_dict(named("focal", gamma=3.0).state_dict())
+
+
+def test_a_state_of_version_0_2_which_does_not_say_whose_it_is():
+    """It is taken where it holds counters and a stream alone."""
+    label = len(b"\0objective of mixup")
+    state = named("mixup").state_dict()["_extra_state"]
+    again = named("mixup", seed=1)
+    again.load_state_dict({"_extra_state": state[:-label]})
+    assert torch.equal(again.state_dict()["_extra_state"], state)
+    with pytest.raises(InvalidInput, match=r"^state must be that of focal with gamma in 0\.\.10, got one that does not say whose it is$"):
+        named("focal", gamma="auto").load_state_dict({"_extra_state": torch.cat([torch.zeros(56, dtype=torch.uint8), state[:-label]])})
+
+
+@pytest.mark.parametrize("damaged", [torch.zeros(5), torch.zeros(7, dtype=torch.uint8), torch.zeros((), dtype=torch.uint8)])
+def test_a_state_that_is_none_is_refused(damaged):
+    with pytest.raises(InvalidInput, match=r"^state must be"):
+        named("mixup").load_state_dict({"_extra_state": damaged})
+
+
 def test_state_of_a_method_is_checkpointed_with_its_stream():
     class Counter(nn.Module):
         def __init__(self):

@@ -1,11 +1,14 @@
 """Dials in a run: tuned on validation samples alone, logged, resumed exactly, the same in every process."""
 
+import io
 import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 import rankmixup as rm
 from rankmixup.cli.main import main
@@ -14,6 +17,7 @@ from rankmixup.errors import InvalidInput
 from rankmixup.methods import Focal, RankMixupAuto
 from rankmixup.ops import confidence
 from rankmixup.runs import StoredRun
+from rankmixup.training import ProgressWatcher, check_run
 from tests.oracles import unchecked
 from tests.training.runs import EPOCHS, STEPS, At, crash, same, short
 
@@ -35,7 +39,7 @@ def test_a_run_logs_its_dials_and_says_what_they_were_tuned_on(tmp_path, fits):
     assert len(set(values)) == EPOCHS
     tuning = stored.result().content["tuning"]
     assert (tuning["split"], tuning["samples"]) == ("val", 400)
-    assert tuning["dials"]["margin"] not in values  # it was set once more after the last epoch
+    assert tuning["dials"]["margin"] == values[stored.result().selection.epoch - 1]
 
 
 def test_a_run_that_crashed_ends_as_if_it_had_not(tmp_path, fits):
@@ -50,6 +54,58 @@ def test_a_run_that_crashed_ends_as_if_it_had_not(tmp_path, fits):
     assert whole.result().content["tuning"] == resumed.result().content["tuning"]
 
 
+def test_a_dial_that_never_acted_is_said_once_at_the_end_and_stays_in_the_log(tmp_path):
+    """Three epochs in which the network fits after the last one at best: cross-entropy to the last digit."""
+    run = short("rankmixup-auto")
+    with pytest.warns(UserWarning, match=r"^margin of rankmixup-auto never acted in training, .*: train longer") as seen:
+        stored = rm.train(run, runs=tmp_path)
+    assert len(seen) == 1
+    assert [len(record.warnings) for record in stored.history()] == [0, 0, 1]
+
+
+def test_the_sizes_of_the_splits_are_said_first(tmp_path):
+    text = io.StringIO()
+    watcher = ProgressWatcher(Console(file=text, width=200))
+    rm.train(short("mixup"), runs=tmp_path, watcher=watcher)
+    first, second, *_ = text.getvalue().splitlines()
+    assert first == "50 training, 400 validation and 1,347 test samples"
+    assert second.startswith("mixup on digits")
+
+
+def given(tmp_path, per_class, splits):
+    """An npz file of two classes that are told apart by the sign of a number."""
+    arrays = {}
+    for start, name in enumerate(splits):
+        y = np.arange(2 * per_class) % 2
+        arrays |= {f"x{name}": np.stack([2.0 * y - 1, np.linspace(start, start + 0.9, len(y))], 1).astype(np.float32), f"y{name}": y}
+    np.savez(tmp_path / "data.npz", **arrays)
+    return rm.data.Npz(path=str(tmp_path / "data.npz"))
+
+
+@pytest.mark.parametrize(("per_class", "refused"), [(120, True), (630, False)])
+def test_a_dial_is_refused_where_the_library_can_keep_too_few_samples_for_it(per_class, refused, tmp_path):
+    """A tenth of 4/5 of the samples: 18 of 240, 100 of 1,260."""
+    data = given(tmp_path, per_class, [""])
+    check_run(rm.Run("ce", data))
+    if not refused:
+        return check_run(rm.Run("rankmixup-auto", data))
+    rule = r"^margin of rankmixup-auto must be tuned on at least 100 samples where they are taken from the training samples, got 18; give"
+    with pytest.raises(InvalidInput, match=rule):
+        check_run(rm.Run("rankmixup-auto", data))
+    with pytest.raises(InvalidInput, match=rule):
+        rm.train(rm.Run("rankmixup-auto", data), runs=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+    return None
+
+
+def test_few_validation_samples_that_were_given_are_taken_with_a_warning(tmp_path):
+    data, optimisation = given(tmp_path, 20, ["_train", "_val", "_test"]), rm.Optimisation(epochs=2, batch_size=16)
+    run = rm.Run("rankmixup-auto", data, "mlp", optimisation)
+    with pytest.warns(UserWarning, match=r" was tuned on 40 samples, of which .* up to 8 points"):
+        rm.train(run, runs=tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:.* was tuned on 100 samples:UserWarning")
 def test_a_part_of_the_validation_samples_can_be_kept_apart(tmp_path, fits):
     stored = rm.train(short("rankmixup-auto", tune_on=0.25), runs=tmp_path)
     splits = json.loads((stored.path / "splits.json").read_text())

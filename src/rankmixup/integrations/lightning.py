@@ -1,5 +1,6 @@
 """Methods under Lightning's Trainer: a ready LightningModule, and a base for modules of one's own."""
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -27,8 +28,8 @@ class MethodMixin(lightning.LightningModule):
 
     Call `set_method` in `__init__`, `method_loss` in `training_step` and `log_metrics` in `validation_step`. Each process then draws from a
     random stream of its own, checkpoints hold these streams and the state of the method, and validation sets the fields of the method
-    that are "auto". An override of `on_train_start`, `on_validation_epoch_end`, `on_save_checkpoint` or `on_load_checkpoint` must call that
-    of `super()`.
+    that are "auto". An override of `on_train_start`, `on_validation_epoch_end`, `on_fit_end`, `on_save_checkpoint` or `on_load_checkpoint`
+    must call that of `super()`.
     """
 
     _method_due = False
@@ -47,6 +48,7 @@ class MethodMixin(lightning.LightningModule):
         """Choose the method; the arguments are those of `rankmixup.objective`."""
         # In a tuple, so that it is not registered: DDP would overwrite every process's random stream and state with the first one's.
         self._method_objective = (objective(method, num_classes, seed, class_counts, dataset_size, **fields),)
+        self.objective.reminds = False  # `on_fit_end` does so
         self._method_seed, self._method_rank = seed, 0
         # Not registered either: they are moved when they are used, so that a checkpoint and the device of the module do not depend on them.
         self._method_metrics: dict[str, StreamingMetric] = {}
@@ -122,6 +124,12 @@ class MethodMixin(lightning.LightningModule):
             self.trainer.validating, loop.restarting = True, False
             loop.run()
             self.trainer.training = True
+
+    def on_fit_end(self) -> None:
+        """Warn of fields that are "auto" and did not do what they are for."""
+        super().on_fit_end()
+        if self.global_rank == 0 and (trouble := self.objective.dial_trouble()):
+            warnings.warn(trouble, stacklevel=2)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the objective of every process."""

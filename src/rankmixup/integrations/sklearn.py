@@ -1,5 +1,6 @@
 """A network trained by a method of this library as a scikit-learn classifier."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -133,12 +134,15 @@ class RankMixupClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         inputs, network = self._inputs(X), self._new_network(features, classes, seed).to(device)
         counts = torch.bincount(target[rest], minlength=classes)
         step = objective(method, classes, seed, class_counts=counts, dataset_size=len(rest)).to(device)
+        step.reminds = False
         method.check_input((features,))
         method.check_model(network)
         train, validation = ((inputs[rows].to(device), target[rows].to(device)) for rows in (rest, held))
         rates = float(self.learning_rate), float(self.weight_decay)
         schedule = Schedule(self.epochs, self.batch_size, *rates, self.n_iter_no_change)
         history = train_network(network, step, train, validation, schedule, seed, print if self.verbose else None)
+        if trouble := step.dial_trouble(history.dials):
+            warnings.warn(trouble, stacklevel=2)
         self.network_, self.method_ = network.cpu().eval(), history.method
         self.loss_curve_, self.validation_curve_, self.n_iter_ = history.loss, history.nll, len(history.loss)
         self.calibrator_ = None

@@ -47,6 +47,8 @@ class History:
     """NLL of the held-out samples after each epoch; empty if there are none."""
     method: Method | None = None
     """The method in the selected epoch, with a number in the place of every "auto"."""
+    dials: dict[str, float] | None = None
+    """These numbers."""
 
 
 def hold_out(y: Int[Tensor, " N"], share: float, seed: int) -> tuple[Int[Tensor, " R"], Int[Tensor, " H"]]:
@@ -93,7 +95,7 @@ def train_network(
             history.loss.append(_train_epoch(network, step, x, y, optimiser, torch.randperm(len(y), generator=order), batch_size))
             message = f"epoch {epoch + 1}: loss {history.loss[-1]:.4f}"
             if len(held_y) > 0:
-                logits, active = predict_logits(network, held_x), step.active
+                logits, active, dials = predict_logits(network, held_x), step.active, step.dials
                 history.nll.append(F.cross_entropy(logits.cpu().double(), held_y.cpu()).item())  # some devices have no float64
                 message += f", held-out NLL {history.nll[-1]:.4f}"
             if not all(math.isfinite(each[-1]) for each in (history.loss, history.nll) if each):
@@ -104,7 +106,8 @@ def train_network(
                 continue
             step.tune(logits, held_y)
             if history.nll[-1] < best:
-                best, selected, history.method = history.nll[-1], copy.deepcopy(network.state_dict()), active
+                best, selected = history.nll[-1], copy.deepcopy(network.state_dict())
+                history.method, history.dials = active, dials
             elif len(history.nll) - history.nll.index(best) > patience:
                 break
     if selected is not None:

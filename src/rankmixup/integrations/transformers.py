@@ -102,10 +102,18 @@ class RankMixupMixin(ObjectiveCheckpoints):
             class_counts = count_classes(data, [*self.label_names, "label", "label_ids"], classes)
         rank = self.args.process_index
         made = objective(method, classes, self.args.seed, class_counts, size, rank, self._logits_of).to(self.args.device)
+        made.reminds = False  # `train` does so at the end
         dials = ", ".join(made.dials)
         wrong = f"eval_strategy must be 'steps' or 'epoch': evaluation sets {dials} of the method, got 'no'"
         require(not dials or data is None or self.args.eval_strategy != "no", wrong)
         return made
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """As Trainer's; warns at the end of fields that are "auto" and did not do what they are for."""
+        output = super().train(*args, **kwargs)
+        if self.is_world_process_zero() and (trouble := self.objective.dial_trouble()):
+            warnings.warn(trouble, stacklevel=2)
+        return output
 
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None

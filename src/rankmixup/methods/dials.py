@@ -35,6 +35,8 @@ MOST_GAIN = 15.0
 """At a hundredth of the highest learning rate and below."""
 FITS = 0.6
 """Share of the cross-entropy of guessing below which a network fits its training samples."""
+ENOUGH = 200
+"""Validation samples that the gap is to be estimated from; of fewer its standard error can be above 3.5 points."""
 
 
 @dataclass(frozen=True)
@@ -83,15 +85,17 @@ class Controller:
 
     def __init__(self, dials: Mapping[str, Dial]):
         self.dials, self.updates, self.acts, self._highest_lr = dict(dials), 0, False, 0.0
+        self.acted, self.samples = False, 0
+        """Whether a step was trained with a dial that acts, and the number of samples behind the last gap."""
         self.values = {name: dial.low for name, dial in self.dials.items()}
         self._integrals = {name: dial.position(dial.start) for name, dial in self.dials.items()}
 
-    def update(self, gap: float, *, fits: bool, lr: float | None = None) -> None:
+    def update(self, gap: float, *, fits: bool, lr: float | None = None, samples: int = 0) -> None:
         """Move every dial after a validation with this mean confidence less accuracy, once the network fits its training samples.
 
         Without a learning rate the gain is 1.
         """
-        self.updates, self.acts = self.updates + 1, self.acts or fits
+        self.updates, self.acts, self.samples = self.updates + 1, self.acts or fits, samples
         self._highest_lr = max(self._highest_lr, lr or 0.0)
         if not self.acts:
             return
@@ -101,15 +105,38 @@ class Controller:
             self._integrals[name] = _within_range(self._integrals[name] + dial.integral * error)
             self.values[name] = dial.value(_within_range(self._integrals[name] + dial.proportional * error))
 
+    def troubles(self, kept: Mapping[str, float] | None = None) -> dict[str, str]:
+        """What is wrong with the dials at the end of training and what to do, by kind; `kept` are the values of the epoch that is kept."""
+        found: dict[str, str] = {}
+        if not self.dials:
+            return found
+        if self.updates == 0:
+            found["untuned"] = "never acted, because it was never tuned: call tune(val_logits, val_y), or validate, after each epoch"
+        elif not self.acted:
+            when = "only at the last" if self.acts else "at none"
+            why = f"because the network fitted its training samples {when} of its {self.updates} tunings (cross-entropy below {FITS} log K)"
+            advice = "train longer, tune it more often, give it a number, or calibrate afterwards, for instance with a temperature"
+            found["idle"] = f"never acted in training, {why}: {advice}"
+        elif kept is not None and all(kept[name] == dial.low for name, dial in self.dials.items()):
+            found["kept"] = "had no effect in the epoch that is kept: calibrate afterwards, for instance with a temperature"
+        for name, dial in self.dials.items():
+            if self.acted and (value := self.values[name]) in (dial.low, dial.high):
+                able = "raise" if (value == dial.low) == dial.lowers_confidence else "lower"
+                found[name] = f"ended at its limit of {value:g}, where it can {able} confidence no further: fit a temperature afterwards"
+        if 0 < self.samples < ENOUGH:
+            error = f"of which the gap has a standard error of up to {50 / math.sqrt(self.samples):.0f} points"
+            found["few"] = f"was tuned on {self.samples} samples, {error}: use at least {ENOUGH} validation samples"
+        return found
+
     def state(self) -> Tensor:
         """Everything that changes, as one tensor."""
         pairs = [number for name in self.dials for number in (self.values[name], self._integrals[name])]
-        return torch.tensor([self.updates, self.acts, self._highest_lr, *pairs], dtype=torch.float64)
+        return torch.tensor([self.updates, self.acts, self.acted, self.samples, self._highest_lr, *pairs], dtype=torch.float64)
 
     def restore(self, state: Tensor) -> None:
         """Go on from `state()`."""
-        updates, acts, self._highest_lr, *pairs = state.tolist()
-        self.updates, self.acts = int(updates), bool(acts)
+        updates, acts, acted, samples, self._highest_lr, *pairs = state.tolist()
+        self.updates, self.acts, self.acted, self.samples = int(updates), bool(acts), bool(acted), int(samples)
         self.values, self._integrals = (dict(zip(self.dials, pairs[first::2], strict=True)) for first in (0, 1))
 
 

@@ -2,7 +2,8 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +18,13 @@ from rankmixup.methods.cross_entropy import cross_entropy_loss
 from rankmixup.methods.dials import FITS, Controller, confidence_gap
 from rankmixup.ops import Logits, Target, as_tensor, check_batch, check_counts, check_logits, class_indices, upcast
 from rankmixup.types import Batch, Context, Inputs, LogitsOf, StepOutput, batch_size, call_model, take_logits
+
+_STEPS_UNTUNED = 500
+"""Training steps without a call of `tune` after which a loop of one's own is reminded."""
+_TUNINGS = 3
+"""Calls of `tune` that what is wrong with a dial must last for before it is."""
+_MARK = b"\0objective of "
+"""Stands before the label of a state."""
 
 
 class Objective(nn.Module):
@@ -42,6 +50,10 @@ class Objective(nn.Module):
         """Sum over the steps since the last tuning of the cross-entropy of raw training samples, and the number of these steps."""
         self.epoch = 0
         self.steps = 0
+        self.reminds = True
+        """Whether it warns of a dial that does not work as soon as it shows; not in a trainer that does so at the end."""
+        self._lasting: dict[str, int] = {}
+        """For how many calls of `tune` each of `dial_trouble`'s kinds has lasted."""
 
     def forward(self, model: nn.Module, x: Inputs, y: Int[Tensor, " B"], index: Int[Tensor, " B"] | None = None) -> StepOutput:
         if not isinstance(model, nn.Module):  # not `require`, whose message would be made in every step, out of all layers of a network
@@ -73,11 +85,15 @@ class Objective(nn.Module):
         if self._class_counts is not None and held is not None and held.device != batch.y.device:  # moved once, not in every step
             self._ctx = dataclasses.replace(self._ctx, class_counts=self._class_counts.to(batch.y.device))
         waits = len(self.dials) > 0 and not self._controller.acts
+        self._controller.acted = self._controller.acts
         if waits and self.epoch > 0 and self._controller.updates == 0:
             rule = f"{', '.join(self.dials)} must be set by feedback: call tune(val_logits, val_y) after each epoch"
             raise InvalidInput(f"{rule}, got no call by epoch {self.epoch}")
         output = self.active(model, batch, dataclasses.replace(self._ctx, epoch=self.epoch, step=self.steps))
         self.steps += 1
+        if waits and self.reminds and self._controller.updates == 0 and self.steps == _STEPS_UNTUNED:
+            rest = "; if an epoch is longer than that, set reminds = False"
+            warnings.warn(f"after {_STEPS_UNTUNED} steps: {self.dial_trouble()}{rest}", stacklevel=6)  # who called the module
         if waits:
             self._fit = self._fit.to(batch.y.device)
             if output.logits is not None:
@@ -101,6 +117,9 @@ class Objective(nn.Module):
             target: Their class indices, `[N]`.
             lr: Learning rate that the epoch ended with. Margins move in inverse proportion to it. Leave it out if it is constant.
 
+        It warns once of fewer than 200 samples, and of what `dial_trouble` says where that has lasted for three calls; set `reminds` to
+        False and look at `dial_trouble` after training instead.
+
         Returns:
             The new values by name.
         """
@@ -110,9 +129,26 @@ class Objective(nn.Module):
         check_logits(logits, classes=self.num_classes)
         gap = confidence_gap(logits, target)
         require(math.isfinite(gap), "logits must be finite, got others")
-        self._controller.update(gap, fits=self._fits(), lr=lr)
+        self._controller.update(gap, fits=self._fits(), lr=lr, samples=len(target))
         self._set_dials()
+        found = self._controller.troubles()
+        self._lasting = {kind: self._lasting.get(kind, 0) + 1 for kind in found}
+        due = [trouble for kind, trouble in found.items() if self._lasting[kind] == (1 if kind == "few" else _TUNINGS)]
+        if self.reminds and due:
+            warnings.warn(self._about_dials(due), stacklevel=2)
         return self.dials
+
+    def dial_trouble(self, kept: Mapping[str, float] | None = None) -> str:
+        """What is wrong with the dials at the end of training and what to do about it, in a sentence; empty if nothing is.
+
+        Args:
+            kept: The values that the epoch was trained with whose weights are kept, where that is not the last.
+        """
+        found = list(self._controller.troubles(kept).values())
+        return self._about_dials(found) if found else ""
+
+    def _about_dials(self, troubles: list[str]) -> str:
+        return f"{', '.join(self.dials)} of {self.method.name or type(self.method).__name__} {'; it '.join(troubles)}"
 
     def _fits(self) -> bool:
         """Whether the network fits the training samples since the last call, of all processes; one that is never shown raw samples does."""
@@ -141,19 +177,31 @@ class Objective(nn.Module):
         self._ctx.rng.set_state(rng.get_state())
 
     def get_extra_state(self) -> Tensor:
-        """Epoch, step, dials and random stream as one tensor of bytes, which every checkpoint format can hold."""
+        """Epoch, step, dials, random stream and whose they are as one tensor of bytes, which every checkpoint format can hold."""
         counters = torch.tensor([self.epoch, self.steps]).view(torch.uint8)
-        return torch.cat([counters, *self._dial_bytes(), self._ctx.rng.get_state()])
+        label = torch.frombuffer(bytearray(_MARK + self._label.encode()), dtype=torch.uint8)
+        return torch.cat([counters, *self._dial_bytes(), self._ctx.rng.get_state(), label])
+
+    @property
+    def _label(self) -> str:
+        """The method and the ranges of its dials: what a state must have been made by to mean the same here."""
+        ranges = [f"{name} in {dial.low:g}..{dial.high:g}" for name, dial in self._controller.dials.items()]
+        return " with ".join([self.method.name or type(self.method).__name__, *([", ".join(ranges)] if ranges else [])])
 
     def _dial_bytes(self) -> list[Tensor]:
         return [torch.cat([self._fit.cpu().double(), self._controller.state()]).view(torch.uint8)] if self.dials else []
 
     def set_extra_state(self, state: Tensor) -> None:
         """Continue where the saved objective stood."""
+        require(state.dtype == torch.uint8 and state.ndim == 1, f"state must be bytes, got {state.dtype} of shape {list(state.shape)}")
+        content, mark, label = state.cpu().numpy().tobytes().rpartition(_MARK)
+        content, found = (content, label.decode(errors="replace")) if mark else (label, "")
+        # Version 0.2 did not say whose a state is. Without dials there is nothing in it that another method could take for something else.
+        rule, got = f"state must be that of {self._label}", f"that of {shown(found)}" if mark else "one that does not say whose it is"
+        require(found == self._label or not (mark or self.dials), f"{rule}, got {got}")
         sizes = [16, *map(len, self._dial_bytes()), len(self._ctx.rng.get_state())]
-        rule = f"state must be that of an objective with {'the dials ' + ', '.join(self.dials) if self.dials else 'no dials'}"
-        require(len(state) == sum(sizes), f"{rule}, which has {sum(sizes)} bytes, got {len(state)}")
-        counters, *dials, stream = state.cpu().split(sizes)
+        require(len(content) == sum(sizes), f"{rule}, which has {sum(sizes)} bytes, got {len(content)}")
+        counters, *dials, stream = torch.frombuffer(bytearray(content), dtype=torch.uint8).split(sizes)
         self.epoch, self.steps = counters.clone().view(torch.long).tolist()
         for each in dials:
             numbers = each.clone().view(torch.float64)

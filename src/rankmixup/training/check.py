@@ -9,11 +9,13 @@ from rankmixup import methods
 from rankmixup.data import Dataset, View
 from rankmixup.data.overlap import check_held_out
 from rankmixup.data.splits import with_tuning_split
-from rankmixup.errors import InvalidInput
+from rankmixup.errors import InvalidInput, require
 from rankmixup.methods import Objective
 from rankmixup.runs import Run
 from rankmixup.runs.run import build_network
 
+LEAST_TAKEN = 100
+"""Validation samples without which a dial is refused unless they were given: its gap then has a standard error of up to 5 points."""
 _SOME_CLASSES, _COLOURS = 10, 3
 """What a network is built for where the data do not say."""
 
@@ -31,12 +33,17 @@ def prepare(run: Run, dataset: Dataset, *, rank: int = 0, model: nn.Module | Non
         dataset_size=len(dataset.train),
         rank=rank,
     )
+    objective.reminds = False  # the loop does so at the end
     return model, objective
 
 
 def tuned_dataset(run: Run, dataset: Dataset) -> Dataset:
-    """The data set of a run with its tuning split; refused if test samples are in other splits too."""
+    """The data set of a run with its tuning split; refused if that is too small or test samples are in other splits too."""
     dataset = with_tuning_split(dataset, run.tune_on)
+    dials, samples = ", ".join(run.method.auto_dials), len(dataset.tuning or dataset.val)
+    rule = f"{dials} of {run.method.name} must be tuned on at least {LEAST_TAKEN} samples where they are taken from the training samples"
+    advice = "give validation samples of your own, set it to a number, or train another method and calibrate that"
+    require(not dials or not dataset.val_from_train or samples >= LEAST_TAKEN, f"{rule}, got {samples}; {advice}")
     check_held_out(dataset, run.data.protocol)
     return dataset
 

@@ -111,7 +111,9 @@ class TrainingLoop:
         state.count_time()
         if improves(val, state.best.get("val"), run.selection):
             weights = {name: value.clone() for name, value in model_state(state.model).items()}
-            state.best = {"epoch": state.epoch, "val": val, "model": weights}
+            state.best = {"epoch": state.epoch, "val": val, "model": weights, "dial": dial}
+        if state.epoch == run.optimisation.epochs and fabric.is_global_zero and (trouble := objective.dial_trouble(state.best.get("dial"))):
+            self.watcher.warn(trouble)
         record = {"epoch": state.epoch, "train": train, "val": val, "ranking": ranking, "lr": lr, "seconds": state.seconds}
         self.watcher.epoch({**record, **({"dial": dial, "gap": gap} if dial else {})})
 

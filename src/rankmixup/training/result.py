@@ -26,7 +26,8 @@ def write_result(state: TrainingState, dataset: Dataset, predictor: Predictor) -
         head = {"id": run.id, "state": "finished", "protocol": run.data.protocol, "selection": selection}
         if state.objective.dials:  # validation samples were seen in training
             tuned_on = "val" if dataset.tuning is None else "tuning"
-            head["tuning"] = {"split": tuned_on, "samples": len(dataset.tuning or dataset.val), "dials": state.objective.dials}
+            dials = state.best.get("dial", state.objective.dials)  # a checkpoint of version 0.2 has none
+            head["tuning"] = {"split": tuned_on, "samples": len(dataset.tuning or dataset.val), "dials": dials}
         write_json(store.path / "result.json", {**head, **result, "seconds": state.seconds})
 
 

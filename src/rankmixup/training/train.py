@@ -162,6 +162,7 @@ def train_at(
                 if first is not None:
                     for warning in remarks:
                         first.warn(warning)
+                    first.note(_sizes(dataset))
                     if state.start:
                         first.note(state.start)
                     store.trim_log(state.epoch)
@@ -183,6 +184,13 @@ def _naming_files() -> Iterator[None]:
         if error.filename is None:  # of something else, such as a connection
             raise
         raise WorkFailed(f"{error.filename2 or error.filename} could not be read or written ({error.strerror})") from error
+
+
+def _sizes(dataset: Dataset) -> str:
+    """How many samples each split has, in words."""
+    taken = " (taken from the training samples)" if dataset.val_from_train else ""
+    tuning = "" if dataset.tuning is None else f", {len(dataset.tuning):,} tuning"
+    return f"{len(dataset.train):,} training, {len(dataset.val):,} validation{tuning}{taken} and {len(dataset.test):,} test samples"
 
 
 def _describe(store: StoredRun, dataset: Dataset, watcher: Watcher) -> None:

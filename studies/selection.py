@@ -1,10 +1,15 @@
 """Which epoch a run with a dial should keep: the last, or that of the best validation accuracy or NLL, with and without wrong labels.
 
-python -m studies.selection         # trains 48 runs in a quarter of an hour on one core, writes results/selection.md
+python -m studies.selection         # trains 50 runs in a third of an hour on one core, writes results/selection.md
 
 Fixed before any of its runs: the candidates are the three rules of `Run.selection`. The lowest NLL becomes the default of runs with a
 dial if its mean test accuracy is (1) at least 10 points above that of the last epoch where 40 % of the labels are wrong and (2) at most
 1 point below it where all are right, with a test ECE (3) at most 1 point above that of the last epoch there. Test labels are always right.
+
+It failed (1): on digits with wrong validation labels the lowest NLL is that of a network that has memorised them, whose confidence the dial
+has brought down. Accuracy did not fail like that, which was seen and not asked for. So, fixed before the runs on CIFAR-10 and after the
+others: accuracy becomes the default if it fulfils (2) and (3) there too, and where labels are wrong has at least the accuracy of the lowest
+NLL, and of cross-entropy by accuracy, each less 1 point.
 """
 
 import tempfile
@@ -47,6 +52,9 @@ SETTINGS = {
     "digits": Setting(rm.data.Digits(), 5, tuple(NOISE)),
     "Fashion-MNIST, 2,000 images of 14x14": Setting(
         rm.data.FashionMnist(train_size=2000, val_size=500, shrink=2), 3, ("none", "training and validation labels")
+    ),
+    "CIFAR-10, 1,500 images of 16x16": Setting(
+        rm.data.Cifar10(train_size=1500, val_size=500, shrink=2), 2, ("none", "training and validation labels")
     ),
 }
 

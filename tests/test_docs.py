@@ -164,6 +164,7 @@ def test_the_example_of_watching_gives_what_it_says():
         assert float(eval(code, names)) == float(said.split(":")[0])
 
 
+@pytest.mark.filterwarnings("ignore:margin of rankmixup-auto:UserWarning")  # of an example that is short
 def test_the_example_of_the_method_trains_and_tunes():
     (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "explanations" / "method.md").read_text(), flags=re.DOTALL)
     names: dict[str, object] = {}
@@ -183,6 +184,7 @@ def test_the_example_of_own_data_trains(tmp_path, monkeypatch):
     assert not torch.equal(*weights)
 
 
+@pytest.mark.filterwarnings("ignore:margin of rankmixup-auto:UserWarning")  # of an example that is short
 def test_the_example_of_fine_tuning_trains_from_a_run_and_its_commands_are_understood(tmp_path, monkeypatch):
     text = (ROOT / "docs" / "guides" / "finetune.md").read_text()
     (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)

@@ -84,6 +84,7 @@ def test_the_defaults_are_the_switches():
     assert (published.space, published.gradient, published.margin) == ("logit", "both", 2.0)
 
 
+@pytest.mark.filterwarnings("ignore:.* was tuned on 3 samples:UserWarning")
 def test_one_step_is_cross_entropy_plus_the_loss():
     step, model = objective("rankmixup-auto", num_classes=3, seed=0), ConvNet()
     x, y = images(6), torch.tensor([0, 1, 2, 0, 1, 1])

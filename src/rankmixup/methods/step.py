@@ -133,9 +133,11 @@ class Objective(nn.Module):
         self._set_dials()
         found = self._controller.troubles()
         self._lasting = {kind: self._lasting.get(kind, 0) + 1 for kind in found}
-        due = [trouble for kind, trouble in found.items() if self._lasting[kind] == (1 if kind == "few" else _TUNINGS)]
+        due = {kind: trouble for kind, trouble in found.items() if self._lasting[kind] == (1 if kind == "few" else _TUNINGS)}
         if self.reminds and due:
-            warnings.warn(self._about_dials(due), stacklevel=2)
+            sentence = self._about_dials(list(due.values()))
+            early = "" if list(due) == ["few"] else f" (so far, after {self._controller.updates} tunings)"
+            warnings.warn(sentence + early, stacklevel=2)
         return self.dials
 
     def dial_trouble(self, kept: Mapping[str, float] | None = None) -> str:

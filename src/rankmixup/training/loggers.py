@@ -79,6 +79,9 @@ class EpochLogger(Watcher):
     def note(self, message: str) -> None:
         self._watcher.note(message)
 
+    def splits(self, sizes: str) -> None:
+        self._watcher.splits(sizes)
+
     def start(self, run: Run, epochs_done: int, steps: int) -> None:
         self._run, self._history = run, self._store.history()
         if self._history:

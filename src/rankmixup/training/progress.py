@@ -30,6 +30,9 @@ class Watcher:
     def note(self, message: str) -> None:
         """Something to know about the run, said once."""
 
+    def splits(self, sizes: str) -> None:
+        """How many samples each split has, in words, before anything is trained."""
+
     def start(self, run: Run, epochs_done: int, steps: int) -> None:
         """Training begins behind `epochs_done` epochs of `steps` steps."""
 
@@ -55,6 +58,9 @@ class ProgressWatcher(Watcher):
 
     def note(self, message: str) -> None:
         self._print(message)
+
+    def splits(self, sizes: str) -> None:
+        self._print(sizes)
 
     def start(self, run: Run, epochs_done: int, steps: int) -> None:
         self._epochs, self._steps, self._validation = run.optimisation.epochs, steps, ""

@@ -162,7 +162,7 @@ def train_at(
                 if first is not None:
                     for warning in remarks:
                         first.warn(warning)
-                    first.note(_sizes(dataset))
+                    first.splits(_sizes(dataset))
                     if state.start:
                         first.note(state.start)
                     store.trim_log(state.epoch)

@@ -11,7 +11,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
+from scipy.optimize import brentq, minimize
+from scipy.special import expit
+from scipy.stats import binomtest, chi2, norm
 from sklearn.calibration import calibration_curve
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from torch import nn
 
@@ -21,7 +25,9 @@ from rankmixup import metrics, random
 from rankmixup.cli.main import main
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import METRICS, Scores, all_metrics, diagrams, evaluate_scores, metric_uncertainty, paired_comparison
-from rankmixup.evaluation.positive import positive_index
+from rankmixup.evaluation.conditions import Condition, with_failures
+from rankmixup.evaluation.positive import describe_positive, positive_index
+from rankmixup.evaluation.registry import metric_named
 from rankmixup.methods import RankMixupMRL
 from rankmixup.metrics.inputs import class_scores, scores_and_labels
 from rankmixup.posthoc import CALIBRATORS
@@ -346,3 +352,99 @@ def test_the_page_has_a_diagram_of_the_positive_class(tmp_path, capsys):
     assert "class 0 (ham): frequency" in capsys.readouterr().out
     assert main(["evaluate", str(tmp_path / "a.npz"), "--positive", "egg"]) == 2
     assert "positive must be one of 'ham', 'spam' or an index in 0..1, got 'egg'" in capsys.readouterr().err
+
+
+def test_calibration_of_the_positive_class_against_maximum_likelihood():
+    """Observed over expected by hand; intercept and slope from a general optimiser, with the intervals of its likelihood."""
+    rng = np.random.default_rng(5)
+    z = rng.normal(-1, 1.5, 600)
+    y = (rng.random(600) < expit(0.6 * z - 0.2)).astype(int)
+    found = rm.evaluate(z, y, replicates=200).positive.metrics
+
+    def loss(at: np.ndarray) -> float:
+        margin = at[0] + at[1] * z
+        return float((np.logaddexp(0, margin) - y * margin).sum())
+
+    fitted = minimize(loss, [0.0, 1.0], tol=1e-12).x
+    probs = expit(fitted[0] + fitted[1] * z)
+    design = np.stack([np.ones_like(z), z], axis=1)
+    error = np.linalg.inv(design.T @ (design * (probs * (1 - probs))[:, None]))[1, 1] ** 0.5
+    assert found["slope"].value == pytest.approx(fitted[1], abs=1e-5)
+    assert (found["slope"].low, found["slope"].high) == pytest.approx(
+        (fitted[1] - 1.959964 * error, fitted[1] + 1.959964 * error), abs=1e-4
+    )
+    assert found["slope"].p_value == pytest.approx(2 * norm.sf(abs(fitted[1] - 1) / error), rel=1e-2)
+    sklearn = LogisticRegression(C=np.inf, tol=1e-10).fit(z[:, None], y)
+    assert found["slope"].value == pytest.approx(sklearn.coef_[0, 0], abs=1e-4)
+
+    best = brentq(lambda shift: expit(z + shift).sum() - y.sum(), -9, 9)
+    drop = 2 * (loss(np.array([0.0, 1.0])) - loss(np.array([best, 1.0])))
+
+    def too_far(shift: float) -> float:
+        return 2 * (loss(np.array([shift, 1.0])) - loss(np.array([best, 1.0]))) - chi2.isf(0.05, 1)
+
+    ends = brentq(too_far, -9, best), brentq(too_far, best, 9)
+    intercept, ratio = found["intercept"], found["observed_over_expected"]
+    assert (intercept.value, intercept.low, intercept.high) == pytest.approx((best, *ends), abs=1e-6)
+    assert intercept.p_value == ratio.p_value == pytest.approx(chi2.sf(drop, 1), rel=1e-6)
+    expected = expit(z).sum()
+    assert (ratio.value, ratio.low, ratio.high) == pytest.approx((y.sum() / expected, *(expit(z + end).sum() / expected for end in ends)))
+
+
+def test_intervals_of_observed_over_expected_cover_and_the_test_has_its_level():
+    """Also where only a handful of events is expected."""
+    covered, rejected = [], []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(-3, 1, 60)
+        y = (rng.random(60) < expit(z)).astype(int)
+        scores = Scores(torch.from_numpy(z), torch.from_numpy(y))
+        ratio = describe_positive(scores, index=1, num_bins=15, replicates=1).metrics["observed_over_expected"]
+        covered.append(ratio.low <= 1 <= ratio.high)
+        rejected.append(ratio.p_value < 0.05)
+    assert binomtest(sum(covered), 100, 0.95).pvalue > 1e-4
+    assert binomtest(sum(rejected), 100, 0.05).pvalue > 1e-4
+
+
+def test_the_verdict_is_that_of_all_tests_of_the_positive_class():
+    z, target = task(samples=400)  # twice too extreme, and too low
+    found = rm.evaluate(z, target, replicates=100).positive
+    tests = [found.metrics[key].p_value for key in ("observed_over_expected", "slope", "ece")]
+    assert found.p_value == pytest.approx(min(1, 3 * min(tests)))
+    assert (found.verdict, found.metrics["slope"].verdict) == ("miscalibrated", "miscalibrated")
+    assert found.metrics["ece"].low < found.ece < found.metrics["ece"].high
+    assert found.metrics["ece"].floor.low < found.ece
+    assert metric_named("positive.slope").unit == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "of", "key"),
+    [
+        ("positive.ece>3%:low", "", "positive.ece"),
+        ("positive.intercept<-0.5", "", "positive.intercept"),
+        ("calibrated.positive.slope<0.8:high", "calibrated", "positive.slope"),
+        ("groups.site.positive.observed_over_expected<0.8", "groups.site", "positive.observed_over_expected"),
+        ("calibrated.groups.a.b.positive.auroc<0.8", "calibrated.groups.a.b", "positive.auroc"),
+        ("groups.positive.ece>3%", "groups.positive", "ece"),
+        ("ood.positive.auroc<0.8", "ood.positive", "auroc"),
+    ],
+)
+def test_conditions_on_the_positive_class(text, of, key):
+    found = Condition.parse(text)
+    assert (found.of, found.key) == (of, key)
+
+
+def test_conditions_on_the_positive_class_hold_or_are_refused():
+    z, target = task(samples=400)
+    report = rm.evaluate(z, target, calibrate_on=(z, target), calibrate_with="platt", replicates=50)
+    texts = ["positive.slope<0.9", "positive.slope>2", "positive.intercept>0", "calibrated.positive.slope<0.9:high"]
+    assert with_failures(report, [Condition.parse(text) for text in texts]).failed == ("positive.slope<0.9", "positive.intercept>0")
+    several = rm.evaluate(torch.randn(20, 3), torch.arange(20) % 3, **FEW)
+    with pytest.raises(
+        InvalidInput, match=r"^condition 'positive.ece>3%' must go with two classes or a positive class \(--positive\), got none$"
+    ):
+        Condition.parse("positive.ece>3%").holds(several)
+    with pytest.raises(InvalidInput, match=r"did you mean 'positive\.slope'"):
+        Condition.parse("positive.slop<1")
+    with pytest.raises(InvalidInput, match="a number that it can pass"):
+        Condition.parse("positive.observed_over_expected<0")

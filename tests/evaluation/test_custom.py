@@ -80,7 +80,7 @@ def test_conditions_files_and_lists_have_them(rng, registered, tmp_path, capsys)
     assert "margin," in report.save(tmp_path / "a.csv").read_text()
     for suffix in ("tex", "md", "html"):
         assert "half Brier" in report.save(tmp_path / f"a.{suffix}").read_text()
-    assert "% but NLL, Brier and half Brier" in (tmp_path / "a.tex").read_text()
+    assert "NLL, Brier and half Brier" in (tmp_path / "a.tex").read_text()
     assert "mean margin" in str(report)
     assert main(["list", "metrics"]) == 0
     assert "mean margin, 0 to 100, higher is better" in capsys.readouterr().out

@@ -1,19 +1,25 @@
 """Groups: each is evaluated as its samples alone, and tests of groups are what naive permutations say."""
 
+import csv
 import json
+import math
+import re
 
 import numpy as np
 import pytest
 import torch
-from scipy.stats import kstest
+from scipy.optimize import minimize
+from scipy.special import expit
+from scipy.stats import chi2, kstest
 
 import rankmixup as rm
 from rankmixup import random
+from rankmixup.cli.main import main
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import METRICS, Estimate, Evaluation, Grouping, GroupMetrics, GroupStage, holm, register_metric
 from rankmixup.evaluation.conditions import Condition, with_failures
-from rankmixup.evaluation.group_tests import GAP_KEYS, GroupedSamples, permutation_tests
-from rankmixup.evaluation.replicates import read_samples
+from rankmixup.evaluation.group_tests import GAP_KEYS, POSITIVE_GAP_KEYS, GroupedSamples, exact_test, permutation_tests
+from rankmixup.evaluation.replicates import read_samples, sorted_samples
 from rankmixup.metrics import expected_calibration_error
 
 FEW = {"replicates": 30}
@@ -191,25 +197,30 @@ def test_a_metric_of_logits_is_computed_on_the_logits_of_the_group(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "fails"),
+    ("text", "groups", "passed_over"),
     [
-        ("groups.site.accuracy<60%", False),
-        ("groups.site.ece>10%", True),
-        ("groups.site.ece>13%", False),
-        ("groups.site.ece>5%:low", True),
-        ("groups.site.ece>9%:low", False),
-        ("calibrated.groups.site.nll>5", False),
+        ("groups.site.accuracy<60%", "", "c"),
+        ("groups.site.ece>10%", "a", "c"),
+        ("groups.site.ece>1%", "a, b", "c"),
+        ("groups.site.ece<20%", "b, a", "c"),
+        ("groups.site.ece>13%", "", "c"),
+        ("groups.site.ece>80%", "", "c"),
+        ("groups.site.ece>5%:low", "a", "b, c"),
+        ("groups.site.ece>9%:low", "", "b, c"),
+        ("calibrated.groups.site.nll>5", "", "c"),
     ],
 )
-def test_a_condition_holds_if_it_does_for_any_group(text, fails):
-    """One group has an ECE of 12 % (8 to 15 %), the other of 2 %; a group of nine samples, of 50 %, does not count."""
+def test_a_condition_holds_if_it_does_for_any_group(text, groups, passed_over):
+    """One group has an ECE of 12 % (8 to 15 %), the other of 2 %; a group of nine samples, of 50 %, does not count, which is said."""
 
     def group(n: int, ece: Estimate) -> GroupMetrics:
         return GroupMetrics(n, 0.8, 0.0, {"ece": ece, "accuracy": Estimate(0.8), "nll": Estimate(0.5)})
 
     stage = GroupStage({"a": group(50, Estimate(0.12, 0.08, 0.15)), "b": group(50, Estimate(0.02)), "c": group(9, Estimate(0.5))})
     report = Evaluation("a", 109, 2, {}, groups={"site": Grouping(stage, stage)})
-    assert with_failures(report, [Condition.parse(text)]).failed == ((text,) if fails else ())
+    message = rf"^condition '{re.escape(text)}' passes over groups of fewer than 10 samples or without a (value|low) of \w+: {passed_over}$"
+    with pytest.warns(UserWarning, match=message):
+        assert with_failures(report, [Condition.parse(text)]).failed == ((f"{text} ({groups})",) if groups else ())
 
 
 def test_conditions_on_groups_that_are_not_there():
@@ -233,3 +244,143 @@ def test_level_and_power_of_the_study():
     null = row(Case("null", 5, 0.1), 2000, 200, 0, 99)
     assert all(has_level(null[key], 200) for key in GAP_KEYS)
     assert row(Case("power", 2, 0.2, 0.5), 2000, 30, 0, 99)["ece"] > 0.8
+
+
+SITES = {"north": 0.79, "east": 0.84, "south": 0.51, "west": 1.24}
+"""Observed over expected events."""
+
+
+def vendor(samples: int = 400) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Probabilities, events and sites, so that every site has its ratio at all probabilities."""
+    probs = expit(np.linspace(-3, 1.4, samples))
+    events = [np.diff(np.floor(np.cumsum(ratio * probs)), prepend=0.0) for ratio in SITES.values()]
+    return np.tile(probs, 4), np.concatenate(events).astype(int), np.repeat(list(SITES), samples).tolist()
+
+
+@pytest.fixture(scope="module")
+def vendor_report() -> Evaluation:
+    probs, events, sites = vendor()
+    return rm.evaluate(probs, events, from_logits=False, groups={"site": sites}, replicates=200)
+
+
+def test_sites_whose_events_are_predicted_too_often_and_too_rarely_differ(vendor_report):
+    """The confidence of the winner hides it: the p-value of the likelihood ratio is the oracle."""
+    probs, events, sites = vendor()
+    stage = vendor_report.groups["site"].before
+    for site, ratio in SITES.items():
+        positive = stage.groups[site].positive
+        assert positive.metrics["observed_over_expected"].value == pytest.approx(ratio, abs=0.02)
+    assert stage.groups["south"].positive.verdict == "miscalibrated"
+    assert stage.groups["south"].positive.p_value < 1e-8
+    assert list(stage.gaps) == [*POSITIVE_GAP_KEYS, *GAP_KEYS]
+    gap = stage.gaps["positive.observed_over_expected"]
+    assert (gap.smallest, gap.largest, gap.verdict) == ("south", "west", "groups differ")
+    assert {gap.extreme} <= {"south", "west"}
+    assert gap.observed == stage.groups[gap.extreme].value("positive.observed_over_expected")
+    odds, code = np.log(probs / (1 - probs)), np.unique(sites, return_inverse=True)[1]
+
+    def loss(at: np.ndarray, shifts: np.ndarray) -> float:
+        margin = shifts + at[0] * odds
+        return float((np.logaddexp(0, margin) - events * margin).sum())
+
+    alike = minimize(lambda at: loss(at, at[1]), [1.0, 0.0]).fun
+    apart = minimize(lambda at: loss(at, at[1:][code]), [1.0, 0, 0, 0, 0]).fun
+    oracle = chi2.sf(2 * (alike - apart), 3)
+    assert oracle < 1e-10
+    assert math.log(gap.p_value) == pytest.approx(math.log(oracle), rel=0.2)
+    assert min(stage.gaps[key].p_value for key in ("ece", "overconfidence")) > 100 * gap.p_value
+
+
+def test_the_worst_site_is_named_everywhere(tmp_path, capsys):
+    probs, events, sites = vendor()
+    with (tmp_path / "vendor.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["prob", "label", "site"], *zip(probs, events, sites, strict=True)])
+    conditions = ["groups.site.positive.observed_over_expected<0.8", "groups.site.positive.ece>9%", "positive.slope>3"]
+    command = ["evaluate", str(tmp_path / "vendor.csv"), "--group", "site", "--replicates", "100"]
+    command += [text for each in conditions for text in ("--fail-if", each)]
+    files = {kind: tmp_path / name for kind, name in (("html", "a.html"), ("markdown", "a.md"), ("csv", "a.csv"), ("group-csv", "b.csv"))}
+    command += [str(text) for kind, path in files.items() for text in (f"--{kind}", path)]
+    assert main(command) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    worst = "miscalibrated groups by observed/expected, the worst first: south 0.5"
+    assert shown.index("class 1: frequency") < shown.index("Confidence of the predicted class")
+    assert worst in shown
+    assert "observed/expected of the positive class: groups differ (corrected p <0.001)" in shown
+    assert "failed: groups.site.positive.observed_over_expected<0.8 (south, north)" in shown
+    assert "failed: groups.site.positive.ece>9% (south" in shown
+    assert "positive.slope>3" not in shown
+    assert worst in files["markdown"].read_text()
+    page = re.sub(r"<wbr>|\s+", " ", files["html"].read_text()).replace("\xa0", " ")
+    assert "vendor.csv: class 1: predicted too often, miscalibrated" in page
+    headline = page[page.index('class="verdict') : page.index("table-positive")]
+    assert "Groups by site: miscalibrated groups by observed/expected, the worst first: south 0.5" in headline
+    assert page.index("Groups by site: probability of the positive class") < page.index("Groups by site: confidence of predictions")
+    for kind in ("csv", "group-csv"):
+        rows = list(csv.DictReader(files[kind].read_text().splitlines()))
+        assert {"positive.observed_over_expected", "positive.slope", "positive.ece", "ece"} <= {row["metric"] for row in rows}
+    assert main([*command[:6], "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["groups"]["site"]["before"]
+    assert found["groups"]["south"]["positive"]["verdict"] == "miscalibrated"
+    assert found["gaps"]["positive.observed_over_expected"]["smallest"] == "south"
+    assert found["gaps"]["positive.observed_over_expected"]["p_holm"] < 1e-8
+
+
+def test_the_exact_test_is_what_permutations_tend_to():
+    logits, labels = drawn(200, classes=2)
+    codes = (torch.arange(200) % 3).numpy()
+    labels[:20] = 1
+    samples = grouped(logits, labels, codes)
+    exact, drawn_ones = exact_test(samples, np.array([True] * 3)), [samples.values()["overconfidence"]]
+    rng = random.stream(3, "permutations")
+    drawn_ones += [samples.values(torch.randperm(200, generator=rng).numpy())["overconfidence"] for _ in range(3000)]
+    values = np.stack(drawn_ones)[1:]
+    away = values - values.mean(axis=0)
+    assert exact.observed == pytest.approx(drawn_ones[0][exact.group])
+    assert exact.expected == pytest.approx(values[:, exact.group].mean(), abs=5 * values[:, exact.group].std() / 3000**0.5)
+    assert exact.deviation == pytest.approx((exact.observed - exact.expected) / values[:, exact.group].std(), rel=0.1)
+    first = drawn_ones[0] - values.mean(axis=0)
+    inverse = np.linalg.pinv(away.T @ away / 3000, hermitian=True, rcond=1e-9)
+    share = np.mean(np.einsum("ri,ij,rj->r", away, inverse, away) >= first @ inverse @ first)
+    assert exact.p_value == pytest.approx(share, abs=0.05)
+
+
+def test_p_values_of_the_positive_class_are_uniform_where_groups_are_drawn_at_random():
+    """Also of a model whose probabilities are far too extreme: groups of it are all alike."""
+    found = []
+    for seed in range(200):
+        logits, labels = drawn(200, seed, classes=2)
+        codes = torch.randint(3, (200,), generator=random.stream(seed, "codes")).numpy()
+        samples = sorted_samples((3 * logits).softmax(1)[:, 1], labels == 1, 15)
+        found.append(exact_test(GroupedSamples.of(samples, codes, 3, 15), np.array([True] * 3)).p_value)
+    assert kstest(found, "uniform").pvalue > 1e-4
+
+
+def test_groups_without_events_and_small_groups_have_what_is_defined():
+    probs = np.tile(expit(np.linspace(-2, 1, 20)), 3)
+    labels = np.array([0] * 20 + [0, 1] * 10 + [1] * 5 + [0] * 15)
+    groups = ["none"] * 20 + ["half"] * 20 + ["few"] * 5 + ["some"] * 15
+    stage = rm.evaluate(probs, labels, from_logits=False, groups=groups, **FEW).groups["group"].before
+    none, few = stage.groups["none"].positive, stage.groups["few"].positive
+    assert (none.metrics["intercept"], none.metrics["slope"], none.metrics["auroc"]) == (None, None, None)
+    ratio = none.metrics["observed_over_expected"]
+    assert (ratio.value, ratio.low) == (0.0, 0.0)
+    assert 0 < ratio.high < 1
+    assert (few.verdict, few.metrics["ece"].low, few.p_value) == (None, None, None)
+    assert stage.gaps["positive.slope"] is None  # only one group has a slope
+    nobody = rm.evaluate(probs, 0 * labels, from_logits=False, groups=groups, **FEW)
+    assert nobody.groups["group"].before.gaps["positive.observed_over_expected"] is None
+    json.dumps(nobody.to_dict(), allow_nan=False)
+    assert "not tested" in str(nobody)
+
+
+def test_with_many_classes_groups_are_about_the_class_that_is_chosen():
+    logits, labels = drawn(90)
+    site = ["a", "b", "c"] * 30
+    plain = rm.evaluate(logits, labels, groups=site, **FEW).groups["group"].before
+    assert list(plain.gaps) == list(GAP_KEYS)
+    assert "positive" not in plain.groups["a"].to_dict()
+    chosen = rm.evaluate(logits, labels, groups=site, positive=2, **FEW).groups["group"].before
+    rows = torch.arange(90) % 3 == 0
+    alone = rm.evaluate(logits[rows], labels[rows], positive=2, **FEW).positive
+    assert chosen.groups["a"].positive == alone
+    assert {key: gap.value for key, gap in chosen.gaps.items() if key in GAP_KEYS} == {key: gap.value for key, gap in plain.gaps.items()}

@@ -33,8 +33,9 @@ class Evaluate(Outputs, Evaluating, OODOptions, GroupOptions):
     """A file of held-out scores to calibrate on; by default a run's own validation scores."""
     fail_if: Conditions = ()
     """A condition such as `ece>3%`, `accuracy<0.9:high` or `calibrated.ece>0.02`: a name from `rankmixup list metrics` (with `calibrated.`
-    before it for the value after calibration, `ood.NAME.` for a set of --ood, or `groups.NAME.` for any group of a --group), < or >, a
-    fraction or a percentage, and optionally :low or :high to compare that end of the interval."""
+    before it for the value after calibration, `ood.NAME.` for a set of --ood, or `groups.NAME.` for any group of a --group), or one of
+    `positive.observed_over_expected`, `positive.intercept`, `positive.slope`, `positive.ece` and `positive.auroc` of the positive class; <
+    or >; a fraction or a percentage; and optionally :low or :high to compare that end of the interval."""
     json: Json = False
 
     @property
@@ -85,7 +86,7 @@ def run(options: Evaluate) -> int:
     groups = options.read_groups(options.source if options.source.is_file() else None)
     with print_warnings():
         evaluation = options.evaluate(source, ood=ood, shared_classes=shared, score=options.score, groups=groups)
-    evaluation = with_failures(evaluation, conditions)
+        evaluation = with_failures(evaluation, conditions)
     options.write(evaluation)
     answer(options.json, evaluation.to_dict, lambda: evaluation_table(evaluation))
     return 1 if evaluation.failed else 0

@@ -135,7 +135,7 @@ class Evaluating(Calibration):
     """Options of commands that evaluate models one by one."""
 
     positive: Annotated[str | None, tyro.conf.arg(metavar="NAME|INDEX", help_behavior_hint="(default: class 1 of two)")] = None
-    """Class whose own frequency, mean probability, ECE, AUROC and reliability diagram are shown."""
+    """Class whose probability verdicts, groups and figures are about first: observed over expected, intercept and slope, ECE and AUROC."""
 
     def evaluate(self, source: Source, **ood: Any) -> "Evaluation":
         """All metrics, before and after calibration; `ood` is passed on to `evaluate_scores`."""

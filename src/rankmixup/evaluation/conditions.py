@@ -2,14 +2,16 @@
 
 import math
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from rankmixup.errors import InvalidInput, require, shown, unknown_name
+from rankmixup.errors import InvalidInput, listed, require, shown, unknown_name
+from rankmixup.evaluation.groups import MIN_SAMPLES
 from rankmixup.evaluation.names import find_model
-from rankmixup.evaluation.registry import DETECTION_METRICS, METRICS, metric_named
-from rankmixup.evaluation.results import Difference, Estimate, Evaluation
+from rankmixup.evaluation.registry import DETECTION_METRICS, METRICS, POSITIVE_METRICS, metric_named
+from rankmixup.evaluation.results import Difference, Estimate, Evaluation, Metrics, all_metrics_of
 
 Sign = Literal["<", ">"]
 End = Literal["value", "low", "high"]
@@ -21,6 +23,7 @@ _PATTERN = re.compile(rf"((?=\S){_LEFT}){_END}\s*([<>])\s*([^:\s<>%]+)(%?){_END}
 _TERM = r"(?:'([^']+)'|\"([^\"]+)\"|([^\s'\"]+))\.([A-Za-z][\w-]*)"
 _TERMS = re.compile(rf"{_TERM}(?:\s+[-\u2212]\s+{_TERM})?")
 _GROUPS = ("groups.", "calibrated.groups.")
+_OF_POSITIVE = re.compile(r"((?:calibrated\.)?(?:groups\..+\.)?)positive")
 _NUMBER_RULE = "< or >, a number and optionally :low or :high"
 _RULE = f"a condition must be METRIC, {_NUMBER_RULE}, as in 'ece>3%:low' or 'calibrated.ece>0.03'"
 _COMPARISON_RULE = (
@@ -56,7 +59,7 @@ def _check_bound(text: str, key: str, parts: _Parts, *, signed: bool = False) ->
     """Refuse numbers that the metric, or a difference of it, cannot pass: the condition could never hold."""
     metric, bound = metric_named(key), parts.bound
     require(not parts.percent or metric.unit == "%", f"condition {text!r} must have no %, {key} is not in percent")
-    least = -metric.most if signed else 0.0
+    least = -metric.most if signed else metric.least
     reachable = least <= bound < metric.most if parts.sign == ">" else least < bound <= metric.most
     hint = f"; {bound:g} percent is {bound:g}%" if not parts.percent and metric.unit == "%" and abs(bound) > 1 else ""
     what = f"a difference of {key}" if signed else key
@@ -74,13 +77,20 @@ class _Bounded:
     bound: float
     end: End
 
-    def _met_by(self, *found: Estimate | Difference | None) -> bool:
-        """Whether any number is beyond the bound; refused where there is no such number, which must not pass for a good one."""
-        ends = [getattr(each, self.end, None) for each in found]
-        values = [value for value in ends if value is not None and not math.isnan(value)]
+    def _beyond(self, found: Mapping[str, Estimate | Difference | None]) -> list[str]:
+        """The names of those whose number is beyond the bound, worst first.
+
+        Refused where there is no such number, which must not pass for a good one; what has none beside others that have is warned of.
+        """
+        ends = {name: getattr(each, self.end, None) for name, each in found.items()}
+        values = {name: value for name, value in ends.items() if value is not None and not math.isnan(value)}
         if not values:
             raise InvalidInput(f"condition {self.text!r} must be about a number that these scores have; {self.key} has no {self.end} here")
-        return any(value > self.bound if self.sign == ">" else value < self.bound for value in values)
+        if left_out := [name for name in found if name not in values]:
+            why = f"of fewer than {MIN_SAMPLES} samples or without a {self.end} of {self.key}"
+            warnings.warn(f"condition {self.text!r} passes over groups {why}: {listed(left_out, 20)}", stacklevel=4)
+        worst_first = sorted(values, key=values.__getitem__, reverse=self.sign == ">")
+        return [name for name in worst_first if (values[name] > self.bound if self.sign == ">" else values[name] < self.bound)]
 
 
 @dataclass(frozen=True)
@@ -88,9 +98,10 @@ class Condition(_Bounded):
     """`METRIC>NUMBER` or `METRIC<NUMBER`; `:low` or `:high`, behind the number or the metric, compares that end of the interval.
 
     METRIC is a key of the JSON, `calibrated.KEY` for its value after calibration, `ood.NAME.KEY` for an out-of-distribution set, or
-    `groups.NAME.KEY` for any group of a grouping (`calibrated.groups.NAME.KEY` after calibration) that is large enough for a verdict. The
-    number is a fraction or, for metrics that tables show in percent, a percentage with its sign. Numbers that the metric cannot pass are
-    refused: the condition could never hold.
+    `groups.NAME.KEY` for any group of a grouping (`calibrated.groups.NAME.KEY` after calibration) that is large enough for a verdict; other
+    groups are warned of. KEY is `positive.ece`, `positive.slope` and so on for the probability of the positive class. The number is a
+    fraction or, for metrics that tables show in percent, a percentage with its sign. Numbers that the metric cannot pass are refused: the
+    condition could never hold.
 
     >>> Condition.parse("calibrated.ece>3%:low")
     Condition(text='calibrated.ece>3%:low', of='calibrated', key='ece', sign='>', bound=0.03, end='low')
@@ -109,7 +120,9 @@ class Condition(_Bounded):
         """From its text."""
         parts = _split(text, _RULE)
         of, _, key = parts.left.rpartition(".")
-        valid = DETECTION_METRICS if of.startswith("ood.") else METRICS
+        if match := _OF_POSITIVE.fullmatch(of):
+            of, key = match[1].rstrip("."), f"positive.{key}"
+        valid = tuple(DETECTION_METRICS) if of.startswith("ood.") else (*METRICS, *POSITIVE_METRICS)
         named = of.startswith(("ood.", *_GROUPS))
         if key not in valid or not (of in ("", "calibrated") or named):
             names = [f"{of}.{each}" for each in valid] if named else [*valid, *(f"calibrated.{each}" for each in valid)]
@@ -119,12 +132,20 @@ class Condition(_Bounded):
 
     def holds(self, evaluation: Evaluation) -> bool:
         """Whether the evaluation meets it."""
-        return self._met_by(*(metrics.get(self.key) for metrics in self._all_metrics(evaluation)))
+        return self.failure(evaluation) is not None
 
-    def _all_metrics(self, evaluation: Evaluation) -> Sequence[Mapping[str, Estimate | None]]:
-        """The metrics, of which any may meet the condition."""
+    def failure(self, evaluation: Evaluation) -> str | None:
+        """The condition, and the groups that meet it if it is about groups; None if it does not hold."""
+        positive = not self.key.startswith("positive.") or evaluation.positive is not None
+        require(positive, f"condition {self.text!r} must go with two classes or a positive class (--positive), got none")
+        beyond = self._beyond({name: metrics.get(self.key) for name, metrics in self._all_metrics(evaluation).items()})
+        groups = f" ({listed(beyond, 20)})" if self.of.startswith(_GROUPS) else ""
+        return f"{self.text}{groups}" if beyond else None
+
+    def _all_metrics(self, evaluation: Evaluation) -> Mapping[str, Metrics]:
+        """The metrics, of which any may meet the condition, by the name of their group; none for one that is too small."""
         if not self.of.startswith(_GROUPS):
-            return [self._metrics(evaluation)]
+            return {"": self._metrics(evaluation)}
         name = self.of.partition("groups.")[2]
         require(len(evaluation.groups) > 0, f"condition {self.text!r} must go with groups of samples (--group), got none")
         if name not in evaluation.groups:
@@ -133,20 +154,20 @@ class Condition(_Bounded):
         stage = grouping.after if self.of.startswith("calibrated.") else grouping.before
         if stage is None:
             raise InvalidInput(f"condition {self.text!r} must go with scores to calibrate on (--calibrate-on), got none")
-        return [group.metrics for group in stage.groups.values() if not group.too_small]
+        return {name: {} if group.too_small else all_metrics_of(group) for name, group in stage.groups.items()}
 
-    def _metrics(self, evaluation: Evaluation) -> Mapping[str, Estimate | None]:
+    def _metrics(self, evaluation: Evaluation) -> Metrics:
         if not self.of:
-            return evaluation.metrics
+            return all_metrics_of(evaluation)
         if self.of == "calibrated":
             if evaluation.calibration is None:
                 raise InvalidInput(f"condition {self.text!r} must go with scores to calibrate on (--calibrate-on), got none")
-            return evaluation.calibration.metrics
+            return all_metrics_of(evaluation.calibration)
         name = self.of.removeprefix("ood.")
         require(len(evaluation.ood) > 0, f"condition {self.text!r} must go with out-of-distribution samples (--ood), got none")
         if name not in evaluation.ood:
             raise unknown_name("OOD set", name, evaluation.ood)
-        return evaluation.ood[name].metrics
+        return dict(evaluation.ood[name].metrics)
 
 
 @dataclass(frozen=True)
@@ -190,7 +211,7 @@ class ComparisonCondition(_Bounded):
 
     def holds(self, found: Estimate | Difference) -> bool:
         """Whether the number that it is about meets it."""
-        return self._met_by(found)
+        return bool(self._beyond({"": found}))
 
 
 def listed_conditions(conditions: str | Sequence[str]) -> tuple[str, ...]:
@@ -202,5 +223,5 @@ def listed_conditions(conditions: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def with_failures(evaluation: Evaluation, conditions: Sequence[Condition]) -> Evaluation:
-    """The evaluation with the conditions that it meets as `failed`."""
-    return replace(evaluation, failed=tuple(condition.text for condition in conditions if condition.holds(evaluation)))
+    """The evaluation with the conditions that it meets, and the groups that do, as `failed`."""
+    return replace(evaluation, failed=tuple(failure for condition in conditions if (failure := condition.failure(evaluation))))

@@ -63,8 +63,8 @@ def evaluate(
         calibrate_with: Name of a calibrator, from `rankmixup.list_calibrators()`.
         ood: Scores of out-of-distribution samples by name, to be separated from the test samples.
         score: The score that separates them.
-        positive: The class, as an index, whose own frequency, mean probability, ECE, AUROC and reliability diagram are shown; by default
-            class 1 of two.
+        positive: The class, as an index, whose probability verdicts, groups and figures are about first: observed over expected,
+            calibration intercept and slope, ECE and AUROC; by default class 1 of two.
         replicates: Resamples behind every interval, noise floor and p-value.
         seed: Seed of the resampling.
         source: Where the scores are from, as the report shows it.
@@ -166,6 +166,7 @@ def evaluate_scores(
     classes, index = test.scores.shape[1], positive_index(test, positive)
     calibrated, calibration = None, None
     estimate = partial(estimate_metrics, num_bins=num_bins, replicates=replicates, seed=seed)
+    describe = None if index is None else partial(describe_positive, index=index, num_bins=num_bins, replicates=replicates, seed=seed)
     if held_out is not None:
         if isinstance(held_out, Calibrator):
             calibrator, fitted_on = held_out, held_out.report_.split or fitted_on
@@ -176,12 +177,12 @@ def evaluate_scores(
         calibrated = Scores(calibrator.transform(test.logits.double()), test.labels, class_names=test.class_names)
         report, same_data = calibrator.report_, calibrator.fitted_on_same(test.logits)
         head = (report.method, report.objective, report.parameters, report.converged, fitted_on, report.samples, same_data, report.verdict)
-        described = None if index is None else describe_positive(calibrated, index, num_bins)
+        described = describe(calibrated) if describe else None
         calibration = Calibration(*head, estimate(calibrated), described)
     detection = detect_all(test, ood or {}, score, replicates=replicates, seed=seed, shared_classes=shared_classes)
     shown = (estimate(test), calibration, detection, ())
-    grouped = evaluate_groups(test, calibrated, groupings, estimate, num_bins=num_bins, replicates=replicates, seed=seed)
-    described = None if index is None else describe_positive(test, index, num_bins)
+    grouped = evaluate_groups(test, calibrated, groupings, estimate, describe, num_bins=num_bins, replicates=replicates, seed=seed)
+    described = describe(test) if describe else None
     return Evaluation(source, len(test), classes, *shown, test, calibrated, dict(ood or {}), num_bins, protocol, grouped, described)
 
 

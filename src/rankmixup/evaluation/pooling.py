@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from rankmixup.evaluation.registry import METRICS
+from rankmixup.evaluation.registry import metric_named
 from rankmixup.evaluation.results import Evaluation, Metrics, Positive
 from rankmixup.evaluation.scores import Scores
-from rankmixup.evaluation.significance import metrics_over_seeds
+from rankmixup.evaluation.significance import metrics_over_seeds, verdict_over_seeds
 
 
 def pooled(runs: Mapping[int, Evaluation], source: str) -> Evaluation:
@@ -38,12 +38,13 @@ def pooled(runs: Mapping[int, Evaluation], source: str) -> Evaluation:
     return replace(found, ood={}, ood_scores={}, groups={})
 
 
-def _means(seeds: Sequence[Metrics]) -> Metrics:
+def _means(seeds: Sequence[Metrics], kind: str = "") -> Metrics:
     """Student's interval knows nothing of where a metric ends."""
     found = metrics_over_seeds(seeds)
     for key, each in found.items():
         if each is not None and each.low is not None and each.high is not None:
-            found[key] = replace(each, low=max(0.0, each.low), high=min(METRICS[key].most, each.high))
+            metric = metric_named(f"{kind}{key}")
+            found[key] = replace(each, low=max(metric.least, each.low), high=min(metric.most, each.high))
     return found
 
 
@@ -59,7 +60,7 @@ def _positive(parts: Sequence[Positive | None]) -> Positive | None:
     found = [each for each in parts if each is not None]
     if not found:
         return None
-    means: dict[str, Any] = {
-        key: fmean(getattr(each, key) for each in found) for key, value in vars(found[0]).items() if isinstance(value, float)
-    }
-    return replace(found[0], **means)
+    means: dict[str, Any] = {key: fmean(getattr(each, key) for each in found) for key in ("frequency", "mean_probability")}
+    means["p_value"] = None  # each seed has its own
+    metrics = _means([each.metrics for each in found], "positive.")
+    return replace(found[0], **means, metrics=metrics, verdict=verdict_over_seeds([each.verdict for each in found]))

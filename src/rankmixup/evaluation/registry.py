@@ -36,7 +36,9 @@ class Metric:
     """Whether people are shown hundredths."""
     higher_is_better: bool = False
     most: float = 1.0
-    """Its largest possible value; the smallest is 0."""
+    """Its largest possible value."""
+    least: float = 0.0
+    """Its smallest possible value."""
     needs: Literal["logits", "probs"] = "logits"
     """What `function` takes."""
     min_classes: int = 1
@@ -99,13 +101,24 @@ for _metric in _BUILT_IN:
 _DETECTION = {"auroc": "AUROC", "aupr_in": "AUPR, in", "aupr_out": "AUPR, out", "fpr95": "FPR at 95 %"}
 DETECTION_METRICS = {key: Metric(key, title, higher_is_better=key != "fpr95") for key, title in _DETECTION.items()}
 """Every metric of out-of-distribution detection."""
+_recalibration = partial(Metric, unit="", most=math.inf, least=-math.inf)
+_POSITIVE = (
+    Metric("positive.observed_over_expected", "observed/expected", unit="", most=math.inf),
+    _recalibration("positive.intercept", "intercept"),
+    _recalibration("positive.slope", "slope"),
+    Metric("positive.ece", "ECE, positive"),
+    Metric("positive.auroc", "AUROC, positive", higher_is_better=True),
+)
+POSITIVE_METRICS = {metric.key: metric for metric in _POSITIVE}
+"""Every metric of the probability of the positive class."""
 
 
 def metric_named(key: str) -> Metric:
-    """The metric of this key, of either kind."""
-    if key not in METRICS and key not in DETECTION_METRICS:
-        raise unknown_name("metric", key, (*METRICS, *DETECTION_METRICS))
-    return METRICS[key] if key in METRICS else DETECTION_METRICS[key]
+    """The metric of this key, of any kind."""
+    others = DETECTION_METRICS | POSITIVE_METRICS
+    if key not in METRICS and key not in others:
+        raise unknown_name("metric", key, (*METRICS, *others))
+    return METRICS[key] if key in METRICS else others[key]
 
 
 def register_metric(

@@ -18,7 +18,7 @@ from rankmixup.metrics.ood import OODKind
 
 if TYPE_CHECKING:
     from rankmixup.evaluation.classes import ClassResult
-    from rankmixup.evaluation.groups import Grouping
+    from rankmixup.evaluation.groups import Grouping, GroupMetrics
 
 Protocol = Literal["paper", "release"]
 FileKind = Literal["html", "json", "csv", "latex", "markdown", "group-csv", "class-csv"]
@@ -58,15 +58,45 @@ class Positive(_Fields):
     frequency: float
     """Share of the samples that are of this class."""
     mean_probability: float
-    ece: float
-    """ECE of the probability of this class as a prediction of it."""
-    auroc: float | None
-    """Chance that a sample of this class has a larger probability of it than one that is not; None if all samples are of one kind."""
+    metrics: Metrics
+    """By key, each None where it is undefined:
+
+    - `observed_over_expected`: samples of this class over the sum of their probabilities; below 1 it is predicted too often.
+    - `intercept`: what is to be added to the log-odds of the class so that it is predicted as often as it occurs.
+    - `slope` of the log-odds in a logistic regression on them; below 1 probabilities are too extreme.
+    - `ece` of the probability of this class as a prediction of it.
+    - `auroc`: chance that a sample of this class has a larger probability of it than one that is not.
+    """
+    p_value: float | None = None
+    """Of the hypothesis that the probability is calibrated: the smallest one of the metrics, corrected for their number."""
+    verdict: str | None = None
+
+    @property
+    def ece(self) -> float:
+        """ECE of the probability of this class."""
+        found = self.metrics["ece"]
+        assert found is not None
+        return found.value
+
+    @property
+    def auroc(self) -> float | None:
+        """AUROC of the probability of this class; None if all samples are of one kind."""
+        return None if (found := self.metrics["auroc"]) is None else found.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data."""
+        return plain({**vars(self), "ece": self.ece, "auroc": self.auroc})
 
     @property
     def title(self) -> str:
         """For tables and figures."""
         return f"class {self.index}" + (f" ({self.name})" if self.name else "")
+
+
+def all_metrics_of(found: "Evaluation | Calibration | GroupMetrics") -> Metrics:
+    """Metrics by key; first those of the probability of the positive class, as `positive.ece`, if there is one."""
+    positive = {f"positive.{key}": each for key, each in found.positive.metrics.items()} if found.positive else {}
+    return {**positive, **found.metrics}
 
 
 @dataclass(frozen=True)

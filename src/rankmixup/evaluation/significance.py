@@ -110,10 +110,14 @@ def metrics_over_seeds(runs: Sequence[Metrics]) -> Metrics:
             continue
         mean, floors = over_seeds([each.value for each in seeds]), [each.floor for each in seeds if each.floor is not None]
         floor = NoiseFloor(*(sum(column) / len(floors) for column in zip(*floors, strict=True))) if floors else None
-        bad = sum(each.verdict == "miscalibrated" for each in seeds)
-        verdict = f"miscalibrated in {bad} of {len(seeds)} seeds" if 0 < bad < len(seeds) else seeds[0].verdict
-        found[key] = replace(mean, floor=floor, verdict=verdict)
+        found[key] = replace(mean, floor=floor, verdict=verdict_over_seeds([each.verdict for each in seeds]))
     return found
+
+
+def verdict_over_seeds(verdicts: Sequence[str | None]) -> str | None:
+    """The verdict of all seeds; where they differ, it counts the miscalibrated ones."""
+    bad = verdicts.count("miscalibrated")
+    return f"miscalibrated in {bad} of {len(verdicts)} seeds" if 0 < bad < len(verdicts) else verdicts[0]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from rankmixup.posthoc.base import CalibrationModule, Calibrator, Fitted, over_rows, register_calibrator
 
-_FLAT = 1e-9
+FLAT = 1e-9
 """Largest slope of the NLL, along logits in units of their spread, that counts as its optimum."""
 
 
@@ -48,17 +48,17 @@ class PlattScaling(Calibrator):
 
     def _fit(self, logits: Float[Tensor, "N 2"], target: Int[Tensor, " N"]) -> Fitted:
         z = torch.cat(over_rows(logits, lambda rows, _: rows[:, 1] - rows[:, 0]))
-        note = _no_optimum(z, target, smoothed=self.objective == "smoothed-nll")
+        note = no_optimum(z, target, smoothed=self.objective == "smoothed-nll")
         goal, positive = target.double(), int(target.sum())
         if note or self.objective == "smoothed-nll":
             goal = goal * (positive + 1) / (positive + 2) + (1 - goal) / (len(target) - positive + 2)
-        scale, bias, slope = _minimise(z, goal)
-        if not note and slope > _FLAT:
+        scale, bias, slope = fit_logistic(z, goal)
+        if not note and slope > FLAT:
             note = f"the search ended where the slope of the NLL is still {slope:.1e}"
         return Fitted(PlattModule(scale=scale, bias=bias), {"scale": scale, "bias": bias}, not note, note)
 
 
-def _no_optimum(z: Float[Tensor, " N"], target: Int[Tensor, " N"], *, smoothed: bool) -> str:
+def no_optimum(z: Float[Tensor, " N"], target: Int[Tensor, " N"], *, smoothed: bool) -> str:
     """Why there is no best scale and bias, if there are none."""
     if bool((z == z[0]).all()):
         return "all logits are equal, so that any scale is as good"
@@ -72,7 +72,7 @@ def _no_optimum(z: Float[Tensor, " N"], target: Int[Tensor, " N"], *, smoothed: 
     return ""
 
 
-def _minimise(z: Float[Tensor, " N"], goal: Float[Tensor, " N"]) -> tuple[float, float, float]:
+def fit_logistic(z: Float[Tensor, " N"], goal: Float[Tensor, " N"]) -> tuple[float, float, float]:
     """Scale and bias with the least NLL by Newton's method with halved steps, and the largest slope that is left."""
     mean, spread = z.mean(), z.std(correction=0)
     # In units of their spread around their mean, so that scale and bias hardly pull on each other.

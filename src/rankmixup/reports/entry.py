@@ -10,7 +10,7 @@ import torch
 from rankmixup.config import flatten
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import Evaluation, Scores
-from rankmixup.evaluation.results import Metrics
+from rankmixup.evaluation.results import Metrics, all_metrics_of
 from rankmixup.runs import StoredRun
 from rankmixup.runs.records import MixedPredictions
 
@@ -47,9 +47,14 @@ class ReportEntry:
         return self.evaluation.test
 
     @property
+    def before(self) -> Metrics:
+        """Metrics before calibration, those of the positive class first if there is one."""
+        return all_metrics_of(self.evaluation)
+
+    @property
     def after(self) -> Metrics | None:
-        """Metrics after calibration, if there was one."""
-        return self.evaluation.calibration.metrics if self.evaluation.calibration else None
+        """The same after calibration, if there was one."""
+        return all_metrics_of(self.evaluation.calibration) if self.evaluation.calibration else None
 
 
 def _merged(protocols: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from rankmixup.evaluation.comparison import NO_TESTS, PairedTests
 from rankmixup.evaluation.pooling import pooled
 from rankmixup.evaluation.registry import metric_named
-from rankmixup.evaluation.results import Evaluation, FileKind, Metrics
+from rankmixup.evaluation.results import Evaluation, FileKind, Metrics, all_metrics_of
 from rankmixup.reports.entry import ReportEntry
 from rankmixup.reports.export import Cell, DataTable, to_csv, to_latex, write_kind, write_text
 from rankmixup.reports.groups import class_rows, group_rows
@@ -60,7 +60,8 @@ def write_page(path: Path, entries: Sequence[ReportEntry], tests: PairedTests = 
 def _stages(evaluation: Evaluation) -> dict[str, Metrics]:
     """Metrics before and, if there was one, after calibration."""
     calibration = evaluation.calibration
-    return {"before": evaluation.metrics, **({f"after {calibration.method}": calibration.metrics} if calibration else {})}
+    after = {f"after {calibration.method}": all_metrics_of(calibration)} if calibration else {}
+    return {"before": all_metrics_of(evaluation), **after}
 
 
 def _for_programs(evaluation: Evaluation) -> DataTable:
@@ -80,7 +81,7 @@ def _for_programs(evaluation: Evaluation) -> DataTable:
 def _for_people(evaluation: Evaluation) -> DataTable:
     """Percent where the metric has that unit; a column of each kind before and after calibration."""
     stages = _stages(evaluation)
-    keys = [key for key in evaluation.metrics if any(metrics.get(key) for metrics in stages.values())]
+    keys = [key for key in stages["before"] if any(metrics.get(key) for metrics in stages.values())]
     others = [metric_named(key).title for key in keys if metric_named(key).unit == ""]
     columns = [f"metric, % but {', '.join(others[:-1])} and {others[-1]}" if len(others) > 1 else "metric, %"]
     columns += [f"{name}, {stage}" if len(stages) > 1 else name for stage in stages for name in ESTIMATE_COLUMNS]

@@ -1,23 +1,46 @@
 """Tables of groups and of classes: for people in percent, for programs as fractions."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from rankmixup.errors import listed
 from rankmixup.evaluation.classes import ClassMetrics
 from rankmixup.evaluation.groups import DIFFER, MIN_SAMPLES, Gap, Grouping, GroupMetrics, GroupStage
-from rankmixup.evaluation.results import Evaluation
+from rankmixup.evaluation.registry import metric_named
+from rankmixup.evaluation.results import Estimate, Evaluation, all_metrics_of
+from rankmixup.evaluation.uncertainty import MISCALIBRATED
 from rankmixup.reports.export import Cell, DataTable
-from rankmixup.reports.tables import ESTIMATE_COLUMNS, estimate_cells, plain_table, shown, shown_p_value, titled
+from rankmixup.reports.tables import (
+    ESTIMATE_COLUMNS,
+    POSITIVE_COLUMNS,
+    estimate_cells,
+    p_text,
+    plain_table,
+    positive_cells,
+    shown,
+    shown_p_value,
+    titled,
+)
 
 SMALL = f"fewer than {MIN_SAMPLES} samples"
 GROUPS_READING = (
     "corrected p: the share of random permutations of the groups in which some group deviates as much, with Holm's correction over all "
     "metrics and groupings. For ECE and overconfidence, only samples of nearly the same confidence are permuted."
 )
-_PHRASES = {"ece": "ECE", "overconfidence": "overconfidence", "accuracy": "accuracy", "nll": "NLL", "brier": "Brier score"}
+POSITIVE_GROUPS_READING = (
+    "Of the positive class, samples of nearly the same probability are permuted; observed/expected is tested with the exact mean and "
+    "covariance of all permutations, and slopes by Cochran's Q."
+)
+_PHRASES = {
+    "positive.observed_over_expected": "observed/expected of the positive class",
+    "positive.slope": "slope of the positive class",
+    "positive.ece": "ECE of the positive class",
+}
+_PHRASES |= {"ece": "ECE", "overconfidence": "overconfidence", "accuracy": "accuracy", "nll": "NLL", "brier": "Brier score"}
 
 
 def value_text(key: str, value: float | None) -> str:
@@ -29,13 +52,21 @@ def gap_sentence(key: str, gap: Gap | None) -> str:
     """The test of one metric in words."""
     if gap is None:
         return f"{_PHRASES[key]}: not tested; this takes two groups of at least {MIN_SAMPLES} samples, and finite values."
-    unit = "" if key in ("nll", "brier") else " points" if key == "overconfidence" else " %"
-    p_value = shown_p_value(gap.p_holm)
-    chance = f"corrected p {p_value if p_value.startswith('<') else f'= {p_value}'}"
+    unit = " points" if key == "overconfidence" else f" {metric_named(key).unit}".rstrip()
+    chance = f"corrected {p_text(gap.p_holm)}"
     values = f"{value_text(key, gap.observed)}{unit}, where {value_text(key, gap.expected)}{unit} is expected"
     if gap.verdict != DIFFER:
         return f"{_PHRASES[key]}: no difference between groups shown ({chance}); {gap.extreme} deviates most ({values})."
     return f"{_PHRASES[key]}: groups differ ({chance}); {gap.extreme} deviates most ({values})."
+
+
+def worst_groups(stage: GroupStage) -> list[str]:
+    """A sentence that names the groups in which the positive class is miscalibrated; nothing if there is none."""
+    judged = {name: each.positive for name, each in stage.groups.items() if each.positive and each.positive.verdict == MISCALIBRATED}
+    ratios = {name: ratio.value for name, each in judged.items() if (ratio := each.metrics["observed_over_expected"])}
+    worst = sorted(ratios, key=lambda name: abs(math.log(max(ratios[name], 1e-9))), reverse=True)
+    named = [f"{name} {shown('positive.observed_over_expected', ratios[name])}" for name in worst]
+    return [f"miscalibrated groups by observed/expected, the worst first: {listed(named, 20)}."] if named else []
 
 
 def _judged(group: GroupMetrics) -> list[Cell]:
@@ -55,7 +86,13 @@ def group_tables(name: str, grouping: Grouping, model: str = "") -> list[DataTab
             means = [shown("accuracy", each.mean_confidence), value_text("overconfidence", each.overconfidence)]
             row: list[Cell] = [group, each.n, shown("accuracy", each.value("accuracy")), *means]
             rows.append([*row, *(shown(key, each.value(key)) for key in ("nll", "brier")), *_judged(each)])
-        tables.append(DataTable(columns, rows, f"Groups by {name}{_after(stage)}" + (f": {model}" if model else "")))
+        caption = f"Groups by {name}{_after(stage)}" + (f": {model}" if model else "")
+        if rows_of_class := [[group, each.n, *positive_cells(each.positive)] for group, each in found.groups.items() if each.positive]:
+            tables.append(
+                DataTable(["group", "samples", *POSITIVE_COLUMNS], rows_of_class, f"{caption}: probability of the positive class")
+            )
+            caption += ": confidence of predictions"
+        tables.append(DataTable(columns, rows, caption))
     return tables
 
 
@@ -87,7 +124,7 @@ def group_sections(entries: Sequence[Any]) -> list[dict[str, Any]]:
             "title": f"{name}: {entry.name}" if several else name,
             "stages": {
                 # A line never breaks between a number and its unit.
-                stage: [gap_sentence(key, gap).replace(" %", "\u00a0%") for key, gap in found.gaps.items()]
+                stage: [said.replace(" %", "\u00a0%") for said in _stage_sentences(found)]
                 for stage, found in grouping.stages.items()
             },
             "tables": [
@@ -98,6 +135,26 @@ def group_sections(entries: Sequence[Any]) -> list[dict[str, Any]]:
         for entry in entries
         for name, grouping in entry.evaluation.groups.items()
     ]
+
+
+def positive_compact(name: str, grouping: Grouping) -> list[DataTable]:
+    """The probability of the positive class in each group, if there is one, before and after calibration: six columns."""
+    keys = {"observed_over_expected": "observed/expected", "slope": "slope", "ece": "ECE, %"}
+    columns = ["group", "samples", *(f"{title} (95 % interval)" for title in keys.values()), "verdict"]
+    tables = []
+    for stage, found in grouping.stages.items():
+        rows: list[list[Cell]] = []
+        for group, each in found.groups.items():
+            if each.positive:
+                numbers = [_with_interval(f"positive.{key}", each.positive.metrics[key]) for key in keys]
+                rows.append([group, each.n, *numbers, SMALL if each.too_small else each.positive.verdict])
+        tables += [DataTable(columns, rows, f"Groups by {name}{_after(stage)}: probability of the positive class")] if rows else []
+    return tables
+
+
+def _with_interval(key: str, estimate: Estimate | None) -> str:
+    value, interval, *_ = (cell or "" for cell in estimate_cells(key, estimate))
+    return f"{value} ({interval})" if interval else value
 
 
 def compact_table(name: str, grouping: Grouping) -> DataTable:
@@ -113,8 +170,7 @@ def compact_table(name: str, grouping: Grouping) -> DataTable:
 
 def _compact(group: GroupMetrics) -> list[str]:
     """ECE with its interval, and the verdict."""
-    value, interval, *_, verdict = (str(cell or "") for cell in _judged(group))
-    return [f"{value} ({interval})" if interval else value, verdict]
+    return [_with_interval("ece", group.metrics.get("ece")), str(_judged(group)[-1] or "")]
 
 
 def gap_lines(grouping: Grouping) -> list[str]:
@@ -122,6 +178,7 @@ def gap_lines(grouping: Grouping) -> list[str]:
     lines = []
     for stage, found in grouping.stages.items():
         when = f"{stage} calibration" if grouping.after else "tests"
+        lines += [f"{when}, {said}" if grouping.after else said for said in worst_groups(found)]
         lines += [f"{when}, {gap_sentence(key, gap)}" for key, gap in found.gaps.items() if gap is not None and gap.verdict == DIFFER]
         others = [_PHRASES[key] for key, gap in found.gaps.items() if gap is not None and gap.verdict != DIFFER]
         lines += [f"{when}: no difference between groups shown in {', '.join(others)}."] if others else []
@@ -134,9 +191,30 @@ def groups_text(evaluation: Evaluation) -> list[RenderableType]:
     for name, grouping in evaluation.groups.items():
         for stage, found in grouping.stages.items():
             title = f"\ngroups by {name}{_after(stage)}"
-            parts += [Text(title, style="bold"), _stage_table(found), Text()]
-            parts += [Text(gap_sentence(key, gap)) for key, gap in found.gaps.items()]
-    return [*parts, Text(f"\n{GROUPS_READING}")] if parts else []
+            parts += [Text(title, style="bold"), *_positive_stage_table(found), _stage_table(found), Text()]
+            parts += map(Text, _stage_sentences(found))
+    return [*parts, Text(f"\n{groups_reading([evaluation])}")] if parts else []
+
+
+def groups_reading(evaluations: Iterable[Evaluation]) -> str:
+    """How to read the tests of groups."""
+    return GROUPS_READING + (f" {POSITIVE_GROUPS_READING}" if any(each.positive for each in evaluations) else "")
+
+
+def _stage_sentences(stage: GroupStage) -> list[str]:
+    return [*worst_groups(stage), *(gap_sentence(key, gap) for key, gap in stage.gaps.items())]
+
+
+def _positive_stage_table(stage: GroupStage) -> list[RenderableType]:
+    """The probability of the positive class in each group, if there is one."""
+    table = plain_table("model", "n", "obs/exp", "interval", "slope", "ECE", "verdict")
+    table.columns[0].header, table.columns[0].min_width, table.columns[-1].min_width = "group", 9, 15
+    for group, each in stage.groups.items():
+        if each.positive is None:
+            return []
+        _, _, ratio, interval, _, _, slope, _, ece, *_, verdict = (str(cell or "") for cell in positive_cells(each.positive))
+        table.add_row(Text(group), f"{each.n:,}", ratio, interval, slope, ece, SMALL if each.too_small else verdict)
+    return [table, Text("Confidence of the predicted class:")]
 
 
 def _stage_table(stage: GroupStage) -> RenderableType:
@@ -156,7 +234,7 @@ def group_rows(evaluation: Evaluation) -> DataTable:
             for group, each in found.groups.items():
                 head: list[Cell] = [evaluation.source, name, group, each.n, stage]
                 rows += [[*head, key, getattr(each, key), *[None] * 7] for key in ("mean_confidence", "overconfidence")]
-                for key, estimate in each.metrics.items():
+                for key, estimate in all_metrics_of(each).items():
                     if estimate is not None:
                         floor = estimate.floor[:3] if estimate.floor else (None,) * 3
                         numbers = (estimate.value, estimate.low, estimate.high, *floor, estimate.p_value)

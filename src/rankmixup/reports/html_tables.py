@@ -7,11 +7,25 @@ from rankmixup.config import flatten
 from rankmixup.errors import listed
 from rankmixup.evaluation.detection import FPR95_RULE
 from rankmixup.evaluation.diagrams import pooled_top_label
-from rankmixup.evaluation.results import Estimate, Metrics
-from rankmixup.evaluation.uncertainty import FEW
+from rankmixup.evaluation.group_tests import POSITIVE_GAP_KEYS
+from rankmixup.evaluation.registry import metric_named
+from rankmixup.evaluation.results import Estimate, Evaluation, Metrics, Positive
+from rankmixup.evaluation.uncertainty import FEW, MISCALIBRATED
 from rankmixup.reports.entry import ReportEntry
 from rankmixup.reports.export import Cell, DataTable
-from rankmixup.reports.tables import ESTIMATE_COLUMNS, estimate_cells, seeds_words, shown, shown_p_value, shown_range, titled
+from rankmixup.reports.groups import gap_sentence, worst_groups
+from rankmixup.reports.tables import (
+    ESTIMATE_COLUMNS,
+    POSITIVE_COLUMNS,
+    estimate_cells,
+    p_text,
+    positive_cells,
+    positive_line,
+    seeds_words,
+    shown,
+    shown_range,
+    titled,
+)
 
 
 class Verdict(NamedTuple):
@@ -24,6 +38,48 @@ class Verdict(NamedTuple):
 
 
 def verdict(entry: ReportEntry) -> Verdict:
+    """The verdicts before and after calibration, and the numbers behind them: on the positive class if there is one, and then on ECE."""
+    found = _confidence_verdict(entry)
+    if entry.evaluation.positive is None:
+        return found
+    stages = [each.positive for each in (entry.evaluation, entry.evaluation.calibration) if each and each.positive]
+    headline = "; after calibration ".join(_leaning(each) for each in stages)
+    said = [_positive_sentence(opening, each) for opening, each in zip(("", "After calibration, "), stages, strict=False)]
+    said += _different_groups(entry.evaluation)
+    said += [f"Confidence of the predicted class, whichever it is: {found.headline}.", *found.sentences]
+    sentences = tuple(each.replace(" %", "\u00a0%") for each in said)
+    return Verdict(f"{stages[0].title}: {headline}", sentences, not (stages[-1].verdict or "").startswith(MISCALIBRATED))
+
+
+def _leaning(positive: Positive) -> str:
+    """The verdict, with whether the class is predicted too often."""
+    ratio = positive.metrics["observed_over_expected"]
+    if ratio is None or not (ratio.verdict or "").startswith(MISCALIBRATED):
+        return positive.verdict or ""
+    return f"predicted too {'often' if ratio.value < 1 else 'rarely'}, {positive.verdict}"
+
+
+def _positive_sentence(opening: str, positive: Positive) -> str:
+    """Every number of the positive class."""
+    numbers = [
+        f"{metric_named(key).title} {shown(key, estimate.value)} (95 % interval {shown_range(key, estimate)})"
+        for name, estimate in positive.metrics.items()
+        if estimate and shown_range(key := f"positive.{name}", estimate)
+    ]
+    return f"{opening}{', '.join([positive_line(positive).rstrip('.'), *numbers])}."
+
+
+def _different_groups(evaluation: Evaluation) -> list[str]:
+    """What is found about groups and the positive class, in the last stage."""
+    last = {name: [*grouping.stages.values()][-1] for name, grouping in evaluation.groups.items()}
+    return [
+        f"Groups by {name}{', after calibration' if evaluation.groups[name].after else ''}: {said}"
+        for name, stage in last.items()
+        for said in (*(gap_sentence(key, gap) for key, gap in stage.gaps.items() if key in POSITIVE_GAP_KEYS), *worst_groups(stage))
+    ]
+
+
+def _confidence_verdict(entry: ReportEntry) -> Verdict:
     """The verdicts on ECE before and after calibration, and the numbers behind them."""
     confidence, correct = (values.mean().item() for values in pooled_top_label([entry.scores]))
     ece, calibration = entry.evaluation.metrics["ece"], entry.evaluation.calibration
@@ -57,9 +113,8 @@ def _ece_sentence(opening: str, ece: Estimate) -> str:
     sentence = f"{opening} {shown('ece', ece.value)} %{interval}"
     if ece.floor is None or ece.p_value is None:  # of several seeds, each has its own p-value
         return sentence + "."
-    p_value = shown_p_value(ece.p_value)
-    compared = p_value if p_value.startswith("<") else f"=\u00a0{p_value}"
-    return f"{sentence}; the noise floor of a calibrated model is {shown_range('ece', ece.floor)} % (p {compared})."
+    compared = p_text(ece.p_value).replace("= ", "=\u00a0")
+    return f"{sentence}; the noise floor of a calibrated model is {shown_range('ece', ece.floor)} % ({compared})."
 
 
 def summary_table(entries: Sequence[ReportEntry]) -> DataTable:
@@ -78,11 +133,22 @@ def summary_table(entries: Sequence[ReportEntry]) -> DataTable:
     return DataTable(columns, rows, "ECE of each model" + (", before and after calibration" if calibrated else ""))
 
 
+def positive_table(entries: Sequence[ReportEntry]) -> DataTable | None:
+    """One row for each model that has a positive class, and one after calibration."""
+    rows: list[list[Cell]] = [
+        [f"{entry.name}{after}", found.positive.title, len(entry.scores), *positive_cells(found.positive)]
+        for entry in entries
+        for after, found in (("", entry.evaluation), (", calibrated", entry.evaluation.calibration))
+        if found and found.positive
+    ]
+    return DataTable(["model", "class", "samples", *POSITIVE_COLUMNS], rows, "Probability of the positive class") if rows else None
+
+
 def overview_table(entries: Sequence[ReportEntry]) -> DataTable:
     """Every metric of every model, before and after calibration."""
     named: dict[str, Metrics] = {}
     for entry in entries:
-        named |= {entry.name: entry.evaluation.metrics, **({f"{entry.name}, calibrated": entry.after} if entry.after else {})}
+        named |= {entry.name: entry.before, **({f"{entry.name}, calibrated": entry.after} if entry.after else {})}
     keys = list(dict.fromkeys(key for metrics in named.values() for key, estimate in metrics.items() if estimate))
     cells = [[estimate_cells(key, metrics.get(key))[0] for key in keys] for metrics in named.values()]
     if len(keys) < len(named):  # the longer side goes down the page
@@ -98,7 +164,7 @@ def metrics_table(entry: ReportEntry) -> DataTable:
         columns += ["after", *(f"{name} after" for name in ESTIMATE_COLUMNS[1:])]
     rows = [
         [titled(key), *estimate_cells(key, estimate), *(estimate_cells(key, after[key]) if after else [])]
-        for key, estimate in entry.evaluation.metrics.items()
+        for key, estimate in entry.before.items()
         if estimate
     ]
     return DataTable(columns, rows, f"Metrics of {entry.name}")

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from rankmixup.errors import one_line
 from rankmixup.evaluation.registry import metric_named
-from rankmixup.evaluation.results import Evaluation
+from rankmixup.evaluation.results import Evaluation, all_metrics_of
 from rankmixup.reports.export import MARKDOWN_ESCAPES, Cell, DataTable, escape, to_markdown
-from rankmixup.reports.groups import GROUPS_READING, compact_table, gap_lines
-from rankmixup.reports.tables import estimate_cells, fit_words, shown, shown_range, titled
+from rankmixup.reports.groups import compact_table, gap_lines, groups_reading, positive_compact
+from rankmixup.reports.tables import POSITIVE_READING, estimate_cells, fit_words, positive_line, shown, shown_range, titled
 
 _READING = (
     'Intervals are 95 % confidence intervals. The verdict on a calibration error is "miscalibrated" if fewer than 5 % of perfectly '
@@ -32,7 +32,7 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
     """Every metric before and, if there was one, after calibration, with its verdict; OOD detection and groups in tables of their own."""
     head = f"**{text_line(evaluation.source)}**: {evaluation.n:,} samples, {evaluation.num_classes} classes"
     calibration = evaluation.calibration
-    notes = [_READING]
+    notes = [_READING, *([POSITIVE_READING] if evaluation.positive else [])]
     if calibration:
         head += f"; after {text_line(fit_words(calibration))}"
         if calibration.same_data:
@@ -41,22 +41,24 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
             )
         if not calibration.converged:
             notes.insert(0, "The fit of the calibrator did not converge; do not rely on it.")
-    parts = [*failures(evaluation.failed), head, to_markdown(metrics_markdown(evaluation))]
+    said = [text_line(positive_line(each.positive)) for each in (evaluation, calibration) if each and each.positive]
+    parts = [*failures(evaluation.failed), head, *said, to_markdown(metrics_markdown(evaluation))]
     if evaluation.ood:
         parts.append(to_markdown(_detection(evaluation)))
     for name, grouping in evaluation.groups.items():
-        table = compact_table(name, grouping)
+        for table in (*positive_compact(name, grouping), compact_table(name, grouping)):
+            parts += [f"**{text_line(table.caption)}**", to_markdown(table)]
         said = [f"- {text_line(line)}" for line in gap_lines(grouping)]
-        parts += [f"**{text_line(table.caption)}**", to_markdown(table), *(["\n".join(said)] if said else [])]
-    notes += [GROUPS_READING] if evaluation.groups else []
+        parts += ["\n".join(said)] if said else []
+    notes += [groups_reading([evaluation])] if evaluation.groups else []
     return "\n\n".join([*parts, *notes])
 
 
 def metrics_markdown(evaluation: Evaluation) -> DataTable:
     """One row for each metric: six columns without calibration, five with it."""
-    after = evaluation.calibration.metrics if evaluation.calibration else None
+    after = all_metrics_of(evaluation.calibration) if evaluation.calibration else None
     rows: list[list[Cell]] = []
-    for key, estimate in evaluation.metrics.items():
+    for key, estimate in all_metrics_of(evaluation).items():
         if estimate is None and not (after and after.get(key)):
             continue
         if after is None:

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from rankmixup.errors import one_line
 from rankmixup.evaluation.detection import FPR95_RULE
-from rankmixup.evaluation.registry import METRICS, metric_named
-from rankmixup.evaluation.results import Calibration, Detection, Estimate, Evaluation, Metrics, Positive
+from rankmixup.evaluation.registry import metric_named
+from rankmixup.evaluation.results import Calibration, Detection, Estimate, Evaluation, Metrics, Positive, all_metrics_of
 from rankmixup.reports.export import DataTable
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _READING = (
     "interval: 95 % confidence interval. noise floor: the range in which 95 % of perfectly calibrated models with the same confidences "
     "lie. p: the share of them with at least this value."
+)
+POSITIVE_READING = (
+    "observed/expected, intercept and slope of a calibrated model are 1, 0 and 1; their p-values are of likelihood ratio tests, for the "
+    "slope of Wald's."
 )
 ESTIMATE_COLUMNS = ("value", "95 % interval", "noise floor", "p", "verdict")
 """What `estimate_cells` returns."""
@@ -59,6 +63,20 @@ def estimate_cells(key: str, estimate: Estimate | None) -> list[str | None]:
     return [*numbers, shown_p_value(estimate.p_value), estimate.verdict or ""]
 
 
+POSITIVE_COLUMNS = ["frequency, %", "mean probability, %", "observed/expected", "95 % interval", "intercept", "95 % interval", "slope"]
+POSITIVE_COLUMNS += ["95 % interval", "ECE, %", *ESTIMATE_COLUMNS[1:]]
+"""What `positive_cells` returns."""
+
+
+def positive_cells(positive: Positive) -> list[str | None]:
+    """How well the probability of the positive class is calibrated; the verdict is that of all tests together."""
+    cells: list[str | None] = [shown("accuracy", value) for value in (positive.frequency, positive.mean_probability)]
+    for key in ("observed_over_expected", "intercept", "slope"):
+        cells += estimate_cells(f"positive.{key}", positive.metrics[key])[:2]
+    *ece, _, _ = estimate_cells("positive.ece", positive.metrics["ece"])
+    return [*cells, *ece, shown_p_value(positive.p_value), positive.verdict]
+
+
 def shown_p_value(p_value: float | None) -> str:
     """Three decimals, or `<0.001`."""
     if p_value is None:
@@ -87,14 +105,10 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
     """Value, interval, noise floor and verdict of each metric; the same after calibration, and OOD detection, if there are any."""
     stamp = ", protocol release (selected and fitted on test samples)" if evaluation.protocol == "release" else ""
     head = f"{evaluation.source}{stamp}: {evaluation.n:,} samples, {evaluation.num_classes} classes"
-    parts: list[RenderableType] = [Text(head, style="bold"), _metrics_table(evaluation.metrics)]
-    if positive := evaluation.positive:
-        parts.append(Text(f"\n{_positive_line(positive)}"))
-    notes = [f"\n{_READING}"]
+    parts: list[RenderableType] = [Text(head, style="bold"), *_metrics_parts(evaluation)]
+    notes = [f"\n{_READING}", *([POSITIVE_READING] if evaluation.positive else [])]
     if calibration := evaluation.calibration:
-        parts += [Text(f"\nafter {fit_words(calibration)}", style="bold"), _metrics_table(calibration.metrics)]
-        if calibration.positive:
-            parts.append(Text(f"\n{_positive_line(calibration.positive)}"))
+        parts += [Text(f"\nafter {fit_words(calibration)}", style="bold"), *_metrics_parts(calibration)]
         if calibration.same_data:
             notes += ["Calibrated and evaluated on the same data: results after calibration are better than they would be on new data."]
         if not calibration.converged:
@@ -107,10 +121,26 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
     return Group(*parts, *(Text(f"failed: {condition}") for condition in evaluation.failed))
 
 
-def _positive_line(positive: Positive) -> str:
-    frequency, mean, ece = (f"{100 * value:.2f} %" for value in (positive.frequency, positive.mean_probability, positive.ece))
-    auroc = "" if positive.auroc is None else f", AUROC {100 * positive.auroc:.2f} %"
-    return f"{positive.title}: frequency {frequency}, mean probability {mean}, ECE of its probability {ece}{auroc}."
+def _metrics_parts(found: Evaluation | Calibration) -> list[RenderableType]:
+    """The probability of the positive class, if there is one, before the confidence of predictions."""
+    if found.positive is None:
+        return [_metrics_table(found.metrics)]
+    own = {key: estimate for key, estimate in all_metrics_of(found).items() if key not in found.metrics}
+    confidence = Text("\nConfidence of the predicted class, whichever it is:")
+    return [Text(f"\n{positive_line(found.positive)}"), _metrics_table(own), confidence, _metrics_table(found.metrics)]
+
+
+def positive_line(positive: Positive) -> str:
+    """How often the positive class is and is expected, and the verdict on its probability."""
+    frequency, mean = (f"{100 * value:.2f} %" for value in (positive.frequency, positive.mean_probability))
+    chance = "" if positive.p_value is None else f" (corrected {p_text(positive.p_value)})"  # of several seeds, each has its own
+    return f"{positive.title}: frequency {frequency}, mean probability {mean}: {positive.verdict}{chance}."
+
+
+def p_text(p_value: float | None) -> str:
+    """`p = 0.012` or `p <0.001`."""
+    text = shown_p_value(p_value)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
 def _metrics_table(metrics: Metrics) -> Table:
@@ -118,7 +148,7 @@ def _metrics_table(metrics: Metrics) -> Table:
     for key, estimate in metrics.items():
         if estimate is not None:
             value, *others = estimate_cells(key, estimate)
-            table.add_row(METRICS[key].title, f"{value} {METRICS[key].unit}".rstrip(), *others)
+            table.add_row(metric_named(key).title, f"{value} {metric_named(key).unit}".rstrip(), *others)
     return table
 
 

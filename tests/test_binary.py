@@ -26,6 +26,7 @@ from rankmixup.cli.main import main
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import METRICS, Scores, all_metrics, diagrams, evaluate_scores, metric_uncertainty, paired_comparison
 from rankmixup.evaluation.conditions import Condition, with_failures
+from rankmixup.evaluation.pooling import pooled
 from rankmixup.evaluation.positive import describe_positive, positive_index
 from rankmixup.evaluation.registry import metric_named
 from rankmixup.methods import RankMixupMRL
@@ -448,3 +449,17 @@ def test_conditions_on_the_positive_class_hold_or_are_refused():
         Condition.parse("positive.slop<1")
     with pytest.raises(InvalidInput, match="a number that it can pass"):
         Condition.parse("positive.observed_over_expected<0")
+
+
+def test_runs_of_several_seeds_have_mean_numbers_of_the_positive_class(tmp_path):
+    runs = {seed: rm.evaluate(*task(seed, samples=300), replicates=50) for seed in range(3)}
+    found = pooled(runs, "a")
+    slopes = [run.positive.metrics["slope"].value for run in runs.values()]
+    slope = found.positive.metrics["slope"]
+    assert slope.value == pytest.approx(np.mean(slopes))
+    assert slope.low < min(slopes) < max(slopes) < slope.high
+    assert found.positive.mean_probability == pytest.approx(np.mean([run.positive.mean_probability for run in runs.values()]))
+    assert (found.positive.p_value, found.positive.verdict) == (None, "miscalibrated")
+    json.dumps(found.to_dict(), allow_nan=False)
+    assert "mean probability" in str(found)
+    assert "class 1: predicted too rarely, miscalibrated" in found.save(tmp_path / "a.html").read_text()

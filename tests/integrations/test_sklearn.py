@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.metrics import log_loss
@@ -17,12 +19,11 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.validation import has_fit_parameter
 from torch import nn
 
 import rankmixup as rm
 from rankmixup.errors import InvalidInput, WorkFailed
-from rankmixup.integrations.sklearn_training import hold_out, predict_logits, useful_calibrator
+from rankmixup.integrations.sklearn_training import drawn, hold_out, predict_logits, useful_calibrator
 from rankmixup.methods import RankMixupMRL
 from rankmixup.mixers import Mixup
 from rankmixup.posthoc import CALIBRATORS
@@ -44,7 +45,10 @@ class Quick(RankMixupClassifier):
         return tags
 
 
-@parametrize_with_checks([Quick(epochs=1)])
+RANDOM = {"check_sample_weight_equivalence_on_dense_data": "which samples are held out depends on how many there are"}
+
+
+@parametrize_with_checks([Quick(epochs=1)], expected_failed_checks=lambda _: RANDOM)
 def test_the_checks_of_scikit_learn_pass(estimator, check):
     with unchecked():
         check(estimator)
@@ -52,7 +56,8 @@ def test_the_checks_of_scikit_learn_pass(estimator, check):
 
 @pytest.mark.slow
 @parametrize_with_checks(
-    [RankMixupClassifier(epochs=20, learning_rate=0.01), RankMixupClassifier("rankmixup-auto", epochs=20, learning_rate=0.01)]
+    [RankMixupClassifier(epochs=20, learning_rate=0.01), RankMixupClassifier("rankmixup-auto", epochs=20, learning_rate=0.01)],
+    expected_failed_checks=lambda _: RANDOM,
 )
 def test_the_checks_of_scikit_learn_pass_with_those_of_accuracy(estimator, check):
     with unchecked():
@@ -239,11 +244,11 @@ def test_a_calibrator_is_used_only_where_held_out_samples_show_that_it_helps():
     target = torch.from_numpy(rng.integers(3, size=400))
     right = 3 * torch.eye(3)[target] + torch.from_numpy(rng.normal(size=(400, 3)))
     overconfident = 3 * torch.eye(3)[target] + 3 * torch.from_numpy(rng.normal(size=(400, 3)))
-    assert useful_calibrator(CALIBRATORS["temperature"], overconfident, target).temperature_ > 1.5
-    assert useful_calibrator(CALIBRATORS["temperature"], overconfident[:4], target[:4]) is None
+    assert useful_calibrator(CALIBRATORS["temperature"], overconfident, target, torch.arange(len(target))).temperature_ > 1.5
+    assert useful_calibrator(CALIBRATORS["temperature"], overconfident[:4], target[:4], torch.arange(4)) is None
     correct = right.argmax(1) == target
     few = correct.nonzero().squeeze(1)[:30]
-    assert useful_calibrator(CALIBRATORS["temperature"], right[few], target[few]) is None
+    assert useful_calibrator(CALIBRATORS["temperature"], right[few], target[few], torch.arange(len(target))[few]) is None
 
 
 @pytest.mark.parametrize("calibrate", [None, *(name for name in CALIBRATORS if not CALIBRATORS[name].binary)])
@@ -265,8 +270,56 @@ def test_features_of_a_data_frame_have_names_that_predictions_are_held_to():
         fitted.predict(frame[list("edcba")])
 
 
-def test_sample_weights_are_not_accepted():
-    assert not has_fit_parameter(small(), "sample_weight")
+@given(st.lists(st.floats(0, 1e3), min_size=1, max_size=30).filter(any), st.floats(0, 1, exclude_max=True))
+def test_samples_are_drawn_as_often_as_their_weights_say(weights, start):
+    expected = torch.tensor(weights, dtype=torch.float64) * len(weights) / sum(weights)
+    counts = torch.bincount(drawn(torch.tensor(weights, dtype=torch.float64), start), minlength=len(weights))
+    assert int(counts.sum()) == len(weights)
+    assert bool(((counts - expected).abs() < 1 + 1e-6).all())
+
+
+def test_equal_weights_change_nothing_and_samples_of_no_weight_are_not_there():
+    plain, some = small().fit(X, Y).predict_proba(X), np.arange(len(X)) % 4 > 0
+    assert (small().fit(X, Y, sample_weight=np.full(len(X), 0.3)).predict_proba(X) == plain).all()
+    assert (small(class_weight={0: 7, 1: 7, 2: 7}).fit(X, Y).predict_proba(X) == plain).all()
+    assert (small().fit(X, Y, sample_weight=some).predict_proba(X) == small().fit(X[some], Y[some]).predict_proba(X)).all()
+    balanced = small(class_weight="balanced").fit(X[20:], Y[20:])
+    by_label = dict(enumerate(100 / (3 * np.bincount(Y[20:]))))
+    assert (balanced.predict_proba(X) == small(class_weight=by_label).fit(X[20:], Y[20:]).predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("way", ["sample_weight", "class_weight", "balanced", "both"])
+def test_weights_move_the_probabilities_as_more_samples_would(way, seed):
+    """Features that say nothing, and one sample in five of the second class: its probability is what the weights say that its share is."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(1000, 2)), np.arange(1000) % 5 == 0
+    class_weight = {"sample_weight": None, "class_weight": {True: 4.0}, "balanced": "balanced", "both": {True: 2.0}}[way]
+    weight = {"sample_weight": 1.0 + 3 * y, "both": 1.0 + y}.get(way)
+    fitted = small("ce", class_weight=class_weight, random_state=seed, learning_rate=0.01).fit(x, y, sample_weight=weight)
+    assert fitted.predict_proba(x)[:, 1].mean() == pytest.approx(0.5, abs=0.08)
+    assert small("ce", random_state=seed, learning_rate=0.01).fit(x, y).predict_proba(x)[:, 1].mean() == pytest.approx(0.2, abs=0.08)
+
+
+@pytest.mark.parametrize("method", ["crl", "remix", "unimix", "rankmixup-auto"])
+def test_every_method_takes_weights(method):
+    fitted = small(method).fit(X, NAMES, sample_weight=np.random.default_rng(0).uniform(0, 9, len(X)))
+    assert set(fitted.predict(X)) <= set(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "sample_weight", "sentence"),
+    [
+        ("balance", None, "class_weight must be None, 'balanced' or weights by label, got 'balance'"),
+        ({"one": 2}, None, r"class_weight must be of labels in y, got \['one'\]"),
+        (None, -np.ones(len(X)), "sample_weight and class_weight must be numbers from 0, got others"),
+        ({0: float("inf")}, None, "sample_weight and class_weight must be numbers from 0, got others"),
+        ({0: 0.0, 1: 0.0, 2: 0.0}, None, "sample_weight and class_weight must not all be zero, they are"),
+    ],
+)
+def test_wrong_weights_are_refused(class_weight, sample_weight, sentence):
+    with unchecked(), pytest.raises(InvalidInput, match=sentence):
+        small(class_weight=class_weight).fit(X, Y, sample_weight=sample_weight)
 
 
 def normalising(features: int, classes: int) -> nn.Module:

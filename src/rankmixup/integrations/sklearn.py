@@ -1,7 +1,7 @@
 """A network trained by a method of this library as a scikit-learn classifier."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,15 +9,16 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from rankmixup import random
 from rankmixup.data.arrays import moments, require_finite
 from rankmixup.errors import InvalidInput, require, require_flag, require_number, require_whole, shown
 from rankmixup.integrations.sklearn_parameters import as_device, as_method, fields_of, with_fields
-from rankmixup.integrations.sklearn_training import Schedule, hold_out, predict_logits, train_network, useful_calibrator
+from rankmixup.integrations.sklearn_training import Schedule, drawn, hold_out, predict_logits, train_network, useful_calibrator
 from rankmixup.methods import Method, objective
 from rankmixup.models import build_model
 from rankmixup.posthoc import CALIBRATORS
@@ -34,8 +35,8 @@ class RankMixupClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     A part of the training samples is held out. It decides when training ends, it sets the fields of the method that are "auto", and the
     calibrator is fitted to it. Fields of the method are nested parameters: `method__margin`, `method__mixer__alpha`.
 
-    Sample weights are not supported: a mixture of two samples has no weight of its own, and losses over pairs or batches have no
-    weighted form in their papers.
+    The weight of a sample says how often it is seen: an epoch draws as many samples as there are, each as often as its weight says. That
+    is defined for every method, where a weighted loss is not: a mixture of two samples has no weight of its own.
 
     Args:
         method: A name or alias from `rankmixup.list_methods()`, or a method such as `RankMixupMRL(margin=1.0)`.
@@ -50,6 +51,8 @@ class RankMixupClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             samples are trained on for all epochs; `calibrate` must then be None, and no field of the method may be "auto".
         n_iter_no_change: After how many epochs without a lower NLL of the held-out samples training ends. The best epoch is kept.
         standardize: Whether to subtract the mean of each feature and to divide by its standard deviation, both of the samples trained on.
+        class_weight: Weights of the classes by label, 1 where not given, or "balanced" for weights in inverse proportion to their samples;
+            they multiply those of the samples. Probabilities are then those of data in which classes are as frequent as that.
         random_state: Seed of the held-out part, the weights, the order of samples and mixing. The same whole number gives the same network.
         device: Where to train: "cpu", "auto" for a GPU if there is one, or another name that torch knows. The fitted network is on the CPU.
         verbose: Whether to print a line after each epoch.
@@ -82,6 +85,7 @@ class RankMixupClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         standardize: bool = True,
+        class_weight: Mapping[Any, float] | str | None = None,
         random_state: Any = None,
         device: str = "cpu",
         verbose: int | bool = 0,
@@ -96,6 +100,7 @@ class RankMixupClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.standardize = standardize
+        self.class_weight = class_weight
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
@@ -115,11 +120,14 @@ class RankMixupClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.method = with_fields(as_method(self.method), fields)
         return self
 
-    def fit(self, X: Any, y: ArrayLike) -> "RankMixupClassifier":  # noqa: N803
-        """Train on samples `X`, `[N, D]`, with class labels `y`, `[N]`, which may be numbers or text."""
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "RankMixupClassifier":  # noqa: N803
+        """Train on samples `X`, `[N, D]`, with class labels `y`, `[N]`, which may be numbers or text, and weights `[N]` from 0."""
         method, device, seed = self._checked_parameters()
         X, y = validate_data(self, X, y, dtype=_FLOATS)  # noqa: N806
         check_classification_targets(y)
+        given = np.asarray(y)
+        weights = self._weights(X, given, sample_weight)
+        X, y, weight = X[weights > 0], given[weights > 0], torch.from_numpy(weights[weights > 0])  # noqa: N806
         self.classes_, labels = np.unique(y, return_inverse=True)
         classes, features = len(self.classes_), X.shape[1]
         require(classes > 1, f"y must hold at least two classes, got 1 class: {self.classes_.tolist()[0]!r}")
@@ -127,12 +135,14 @@ class RankMixupClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rest, held = hold_out(target, self.validation_fraction, seed)
         rule = "y must hold a class of two samples or more, so that one can be held out, or validation_fraction must be 0"
         require(len(held) > 0 or self.validation_fraction == 0, f"{rule}, got {len(target)} samples of {classes} classes")
+        copies = drawn(weight[held])
+        held = held[copies]
         mean, scale = moments(torch.from_numpy(X[rest.numpy()])) if self.standardize else ([0.0] * features, [1.0] * features)
         self.mean_, self.scale_ = np.array(mean), np.array(scale)
         require_finite("the standard deviations of X", self.scale_)
 
         inputs, network = self._inputs(X), self._new_network(features, classes, seed).to(device)
-        counts = torch.bincount(target[rest], minlength=classes)
+        counts = torch.bincount(target[rest][drawn(weight[rest])], minlength=classes).clamp(min=1)
         step = objective(method, classes, seed, class_counts=counts, dataset_size=len(rest)).to(device)
         step.reminds = False
         method.check_input((features,))
@@ -140,14 +150,15 @@ class RankMixupClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         train, validation = ((inputs[rows].to(device), target[rows].to(device)) for rows in (rest, held))
         rates = float(self.learning_rate), float(self.weight_decay)
         schedule = Schedule(self.epochs, self.batch_size, *rates, self.n_iter_no_change)
-        history = train_network(network, step, train, validation, schedule, seed, print if self.verbose else None)
+        history = train_network(network, step, train, weight[rest], validation, schedule, seed, print if self.verbose else None)
         if trouble := step.dial_trouble(history.dials):
             warnings.warn(trouble, stacklevel=2)
         self.network_, self.method_ = network.cpu().eval(), history.method
         self.loss_curve_, self.validation_curve_, self.n_iter_ = history.loss, history.nll, len(history.loss)
         self.calibrator_ = None
         if self.calibrate is not None:
-            self.calibrator_ = useful_calibrator(CALIBRATORS[self.calibrate], predict_logits(self.network_, inputs[held]), target[held])
+            logits = predict_logits(self.network_, inputs[held])
+            self.calibrator_ = useful_calibrator(CALIBRATORS[self.calibrate], logits, target[held], copies)
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.floating[Any]]:  # noqa: N803
@@ -174,6 +185,20 @@ class RankMixupClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             standardized = (X - self.mean_) / self.scale_
         require_finite("X, standardized," if self.standardize else "X", standardized)
         return torch.from_numpy(standardized.astype(np.float32))
+
+    def _weights(self, X: NDArray[Any], y: NDArray[Any], sample_weight: Any) -> NDArray[np.float64]:  # noqa: N803
+        """The weights of the samples, times those of their classes, of which the largest is 1."""
+        kind = self.class_weight
+        rule = "class_weight must be None, 'balanced' or weights by label"
+        require(kind is None or isinstance(kind, Mapping) or (isinstance(kind, str) and kind == "balanced"), f"{rule}, got {shown(kind)}")
+        unknown = set(kind) - set(y.tolist()) if isinstance(kind, Mapping) else set()
+        require(not unknown, f"class_weight must be of labels in y, got {shown(sorted(map(str, unknown)))}")
+        of_classes = compute_sample_weight(dict(kind) if isinstance(kind, Mapping) else kind, y)
+        weights: NDArray[np.float64] = _check_sample_weight(sample_weight, X, dtype=np.float64) * of_classes
+        valid = bool(np.isfinite(weights).all() and (weights >= 0).all())
+        require(valid, "sample_weight and class_weight must be numbers from 0, got others")
+        require(bool((weights > 0).any()), "sample_weight and class_weight must not all be zero, they are")
+        return weights / weights.max()
 
     def _checked_parameters(self) -> tuple[Method, torch.device, int]:
         """The method, where to train, and the seed of everything random."""

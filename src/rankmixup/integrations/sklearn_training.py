@@ -61,6 +61,17 @@ def hold_out(y: Int[Tensor, " N"], share: float, seed: int) -> tuple[Int[Tensor,
     return stratified_hold_out(y, counts, f"estimator {seed}")
 
 
+def drawn(weight: Float[Tensor, " N"], start: float = 0.5) -> Int[Tensor, " N"]:
+    """Positions of N of N samples, each as often as its weight says, give or take one: with equal weights, each once.
+
+    >>> drawn(torch.tensor([1.0, 2.0, 1.0, 0.0]))
+    tensor([0, 1, 1, 2])
+    """
+    ends = weight.cumsum(0)
+    places = (torch.arange(len(weight), dtype=torch.float64) + start) * (ends[-1:] / len(weight))
+    return torch.searchsorted(ends, places, right=True).clamp(max=len(weight) - 1)
+
+
 def predict_logits(network: nn.Module, x: Float[Tensor, "N ..."]) -> Float[Tensor, "N K"]:
     """Logits in evaluation mode."""
     with torch.no_grad(), evaluating(network):
@@ -71,6 +82,7 @@ def train_network(
     network: nn.Module,
     step: Objective,
     train: tuple[Tensor, Tensor],
+    weight: Tensor,
     held: tuple[Tensor, Tensor],
     schedule: Schedule,
     seed: int,
@@ -87,12 +99,13 @@ def train_network(
     require(len(trained) > 0, "network must have parameters to train, got none")
     optimiser = torch.optim.AdamW(trained, learning_rate, weight_decay=weight_decay)
     evaluated = evaluated_parts(network)
-    order, best, selected = random.stream(seed, "order"), math.inf, None
+    order, starts, best, selected = random.stream(seed, "order"), random.stream(seed, "weights"), math.inf, None
     with random.global_seed(seed, "training"):
         for epoch in range(epochs):
             step.epoch = epoch
             train_all_but(network, evaluated)
-            history.loss.append(_train_epoch(network, step, x, y, optimiser, torch.randperm(len(y), generator=order), batch_size))
+            seen = drawn(weight, torch.rand((), generator=starts).item())[torch.randperm(len(y), generator=order)]
+            history.loss.append(_train_epoch(network, step, x, y, optimiser, seen, batch_size))
             message = f"epoch {epoch + 1}: loss {history.loss[-1]:.4f}"
             if len(held_y) > 0:
                 logits, active, dials = predict_logits(network, held_x), step.active, step.dials
@@ -135,16 +148,19 @@ def _train_epoch(
     return total.item() / len(order)
 
 
-def useful_calibrator(kind: type[Calibrator], logits: Float[Tensor, "N K"], target: Int[Tensor, " N"]) -> Calibrator | None:
+def useful_calibrator(
+    kind: type[Calibrator], logits: Float[Tensor, "N K"], target: Int[Tensor, " N"], copies: Int[Tensor, " N"]
+) -> Calibrator | None:
     """A calibrator fitted to held-out samples, or None if they do not show that it helps.
 
-    It helps if its fit converged and it lowers the NLL of samples that it was not fitted to, each of five parts in turn. Of a few samples,
+    It helps if its fit converged and it lowers the NLL of samples that it was not fitted to, each of five parts in turn; rows of one
+    number in `copies` are the same sample, and in one part. Of a few samples,
     all classified correctly, the likelihood is highest at probabilities of 1, whatever the network will get wrong later.
     """
     if len(target) < _PARTS:
         return None
     calibrator = kind().fit(logits, target, split=_HELD_OUT, warn=False)
-    part, nll = torch.arange(len(target)) % _PARTS, 0.0
+    part, nll = copies % _PARTS, 0.0
     for each in range(_PARTS):
         others = kind().fit(logits[part != each], target[part != each], split=_HELD_OUT, warn=False)
         nll += F.cross_entropy(others.transform(logits[part == each]).double(), target[part == each], reduction="sum").item()

@@ -1,10 +1,13 @@
 """Which columns are scores and which are labels, by name, by number and by request."""
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 import torch
 
+from rankmixup.cli.main import main
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import Scores
 from rankmixup.evaluation.csv_columns import LABEL_NAMES
@@ -90,6 +93,36 @@ def test_what_could_mean_two_things_is_refused_with_the_way_out(tmp_path, header
         read(tmp_path, header, row, **asked)
     assert message in str(caught.value)
     assert str(tmp_path / "scores.csv") in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "command"),
+    [
+        ("case,site,age,risk,outcome", "a{n},north,{age},{p},{y}", "--from probs --label-column outcome --columns risk"),
+        ("age,risk,label", "{age},{p},{y}", "--from probs --label-column label --columns risk"),
+        ("model output,truth,site", "{z},{y},north", "--from logits --label-column truth --columns 'model output'"),
+        ("site,cat,dog,outcome", "north,{p},{q},{y}", "--from probs --label-column outcome --columns cat dog"),
+        ("case,risk,older_risk,label", "a{n},{p},{p},{y}", "--from probs --label-column label --columns SCORE"),
+        ("case,sex,risk,outcome", "a{n},{y},{p},{y}", "--from probs --label-column LABEL --columns risk"),
+    ],
+)
+def test_a_table_with_more_columns_is_refused_with_the_command_to_copy(tmp_path, monkeypatch, capsys, header, row, command):
+    """Whole numbers beside fractions, too, are no class: they were one, without a word."""
+    monkeypatch.chdir(tmp_path)
+    numbers = [{"n": n, "age": 30 + n, "p": (n + 0.5) / 20, "q": 1 - (n + 0.5) / 20, "z": n - 9.5, "y": n % 2} for n in range(20)]
+    Path("a vendor.csv").write_text("\n".join([header, *(row.format(**each) for each in numbers)]) + "\n")
+    assert main(["evaluate", "a vendor.csv", "--from", "probs" if "{z}" not in row else "logits"]) == 2
+    error = capsys.readouterr().err.rstrip()
+    assert error.endswith(f"; for example: rankmixup evaluate 'a vendor.csv' {command}")
+    if not re.search("LABEL|SCORE", command):
+        assert main([*shlex.split(error.rpartition("rankmixup ")[2]), "--replicates", "5"]) == 0
+    assert main(["evaluate", "a vendor.csv", "--columns", "riks"]) == 2
+    assert "riks" not in capsys.readouterr().err.rpartition("for example")[2]
+
+
+def test_a_column_of_zeros_beside_fractions_may_be_a_class(tmp_path):
+    rows = [f"0,{n / 7:.3f},{n % 2}" for n in range(20)]
+    assert read(tmp_path, "ham,spam,label", *rows).class_names == ("ham", "spam")
 
 
 def test_samples_of_no_class_need_no_column_of_labels(tmp_path):

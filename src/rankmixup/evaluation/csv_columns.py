@@ -2,9 +2,9 @@
 
 With a header, labels are in the only column with a name such as `label`, `target` or `y_true` (`LABEL_NAMES`). Scores are in the
 columns whose names begin with `logit` or `prob` (`logit_0`, `prob_cat`, `probs[3]`), or else in the only one that is called so (`logit`,
-`probability`); all others are then ignored. If there are none, every
-column except the labels must be a class, and a column that may be something else (`weight`, `id`, text) is refused. A first column
-without a name is ignored: pandas writes row numbers there.
+`probability`); all others are then ignored. If there are none, every column except the labels must be a class, and a column that may be
+something else is refused: `weight`, `id`, text, or whole numbers such as ages beside columns of fractions. A first column without a name
+is ignored: pandas writes row numbers there.
 
 Without a header, labels are in the last column, unless another column could hold labels too.
 
@@ -15,6 +15,7 @@ In all other cases `label_column` and `columns` name the columns; without a head
 """
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,6 +36,9 @@ _OTHER_NAMES = {
 _PREFIX = re.compile(r"(logit|prob)(?:s|ability|abilities)?(?:[\s_.:\[(-]+(.+?)[\])]?|(\d+))", flags=re.IGNORECASE)
 _ALONE = re.compile(r"(logit|prob)(?:s|ability|abilities)?", flags=re.IGNORECASE)
 _KINDS = {"logit": "logits", "prob": "probs"}
+_MANY = 10
+"""Rows from which it is no chance that all numbers of a column are whole."""
+Rows = Sequence[Sequence[str]]
 NAME_LABELS = "name the column of labels with label_column (--label-column)"
 _NAME_CLASSES = "name the classes with columns (--columns)"
 
@@ -82,8 +86,8 @@ class Layout:
         return max(2, len(self.scores))
 
 
-def by_name(names: list[str], row: list[str], asked: Asked) -> Layout:
-    """From a header and the first row below it."""
+def by_name(names: list[str], rows: Rows, asked: Asked) -> Layout:
+    """From a header and the first rows below it."""
     repeated = [name for name, count in Counter(names).items() if count > 1]
     require(not repeated, f"every column must have a different name, got {listed(repeated)} more than once")
     label, scores = asked.places(names)
@@ -96,11 +100,11 @@ def by_name(names: list[str], row: list[str], asked: Asked) -> Layout:
         # pandas writes row numbers without a name.
         others = [place for place, name in enumerate(names) if place != label and (name or place > 0)]
         others = [place for place in others if names[place] not in asked.other_columns]
-        scores = _score_columns(names, row, others, asked.kind)
+        scores = _score_columns(names, rows, others, asked.kind)
     return _named_classes(label, scores, [names[place] for place in scores])
 
 
-def _score_columns(names: list[str], row: list[str], others: list[int], kind: str | None) -> list[int]:
+def _score_columns(names: list[str], rows: Rows, others: list[int], kind: str | None) -> list[int]:
     found, alone = _by_kind(_PREFIX, names, others), _by_kind(_ALONE, names, others)
     if not found and alone:
         twice = next((places for places in alone.values() if len(places) > 1), [])
@@ -112,9 +116,44 @@ def _score_columns(names: list[str], row: list[str], others: list[int], kind: st
         require(len(found) == 1 or kind is not None, "there are both logits and probabilities, kind (--from) must say which to read")
         return found[kind] if kind in found else next(iter(found.values()))
     require(len(others) > 0, f"there must be at least one column of scores and one of labels, got {listed(names)}")
-    unclear = [names[at] for at in others if _folded(names[at]) in _OTHER_NAMES or not all(map(is_number, row[at : at + 1]))]
+    numbers = {at: column for at in others if (column := _numbers([row[at] for row in rows[:1] if at < len(row)])) is not None}
+    unclear = [names[at] for at in others if _folded(names[at]) in _OTHER_NAMES or at not in numbers]
+    if len(rows) >= _MANY and not unclear:  # whole numbers beside others are ages, counts or codes
+        whole = [names[at] for at in others if _counts([row[at] for row in rows if at < len(row)])]
+        unclear = whole if len(whole) < len(others) else []
     require(not unclear, f"every column except the labels must be a class, {listed(unclear)} may not be; {_NAME_CLASSES}")
     return others
+
+
+def example(names: list[str], rows: Rows, asked: Asked) -> str | None:
+    """Options that read the table as its first rows suggest, in capitals what they leave open; None where no labels are needed.
+
+    Scores are the column of fractions, or the columns of fractions that sum to 1; labels the only other column of zeros and ones.
+    """
+    if not asked.labelled or len(set(names)) < len(names):
+        return None
+    known = {name: values for at, name in enumerate(names) if (values := _numbers([row[at] for row in rows if at < len(row)]))}
+    known = {name: values for name, values in known.items() if name not in asked.other_columns and _folded(name) not in _OTHER_NAMES}
+    labels = [name for name in names if name == asked.label_column] or [name for name in names if _folded(name) in LABEL_NAMES]
+    labels = labels or [name for name, values in known.items() if set(values) <= {0.0, 1.0} and name not in asked.columns]
+    fractions = [name for name, values in known.items() if name not in labels and not all(value.is_integer() for value in values)]
+    probs = [name for name in fractions if all(0 <= value <= 1 for value in known[name])]
+    scores = [name for name in asked.columns if name in names] or probs or fractions
+    together = all(abs(sum(row) - 1) < 1e-3 for row in zip(*(known.get(name, ()) for name in scores), strict=False))
+    chosen = scores if len(scores) == 1 or (scores == probs and together) or asked.columns else ["SCORE"]
+    kind = asked.kind or ("probs" if probs else "logits")
+    return f"--from {kind} --label-column {shlex.quote(labels[0]) if len(labels) == 1 else 'LABEL'} --columns {shlex.join(chosen)}"
+
+
+def _numbers(cells: Sequence[str]) -> list[float] | None:
+    """The cells as numbers, if all are."""
+    return [float(cell) for cell in cells] if all(map(is_number, cells)) else None
+
+
+def _counts(cells: Sequence[str]) -> bool:
+    """Whether all are whole numbers, and not only 0 and 1, which a class may have too."""
+    values = _numbers(cells) or []
+    return not set(values) <= {0.0, 1.0} and all(value.is_integer() for value in values)
 
 
 def _by_kind(pattern: re.Pattern[str], names: list[str], places: list[int]) -> dict[str, list[int]]:

@@ -6,10 +6,12 @@ columns (`logit_1`, `logit_2`, ...), or else positions counted from 0.
 
 import csv
 import json
+import shlex
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require
-from rankmixup.evaluation.csv_columns import NAME_LABELS, Asked, Layout, by_name, by_number, is_number, listed
+from rankmixup.evaluation.csv_columns import NAME_LABELS, Asked, Layout, by_name, by_number, example, is_number, listed
 from rankmixup.files import read_npz, read_pt, readable, require_fits
 
 KINDS = ("logits", "probs")
@@ -117,9 +119,15 @@ def _read_csv(path: Path, asked: Asked) -> ScoreFile:
         delimiter = next((sign for sign in ",;\t" if sign in line), ",")
         file.seek(0)
         rows = ([cell.strip() for cell in row] for row in csv.reader(file, delimiter=delimiter) if row)
-        first, second = next(rows), next(rows, [])
+        first, below = next(rows), list(islice(rows, 30))
         named = not all(map(is_number, first))
-        layout = by_name(first, second, asked) if named else None
+        try:
+            layout = by_name(first, below, asked) if named else None
+        except InvalidInput as error:
+            command = example(first, below, asked)
+            raise InvalidInput(
+                f"{error}; for example: rankmixup evaluate {shlex.quote(str(path))} {command}" if command else str(error)
+            ) from None
         file.seek(0)
         # Tables without names are often saved with a first row 0, 1, 2, ..., which is not data.
         if named or first == [str(column) for column in range(len(first))]:

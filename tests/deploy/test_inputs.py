@@ -2,7 +2,10 @@
 
 import csv
 import dataclasses
+import json
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,13 +14,16 @@ from PIL import Image
 
 import rankmixup as rm
 from rankmixup.cli.main import main
+from rankmixup.config import content_hash
 from rankmixup.data import Split, View, evaluation_batches
 from rankmixup.data.base import ImageFiles
-from rankmixup.data.corruptions import CORRUPTIONS
+from rankmixup.data.corruptions import CONSTANTS, CORRUPTIONS, VERSION
 from rankmixup.data.images import image_names
 from rankmixup.data.own import Folder
 from rankmixup.data.transforms import prepared, prepared_bytes
+from rankmixup.deploy import CalibratedModel
 from rankmixup.hardware import Hardware
+from rankmixup.models import build_model
 
 HERE = Hardware("cpu", workers=0)
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -66,6 +72,11 @@ def test_files_of_any_size_get_the_logits_that_the_run_stored(of_photos, photos,
 def test_a_corruption_that_changes_nothing_gives_the_logits_that_the_run_stored(of_photos, monkeypatch):
     nothing = dataclasses.replace(CORRUPTIONS["brightness"], function=lambda x, constants, draws: x)
     monkeypatch.setitem(CORRUPTIONS._entries, "brightness", nothing)
+    drawn = [VERSION, "brightness", 1, CONSTANTS["brightness"], 0, None]
+    old = np.array(content_hash([of_photos.run.data.content_hash(), drawn]))  # as version 0.2 called what it cropped twice
+    test = of_photos.read_predictions("test", "logits", "labels", "index")
+    del test["run"]
+    of_photos.write_predictions("shift-brightness-1", **{**test, "logits": test["logits"] + 1, "source": old})
     rm.shift(of_photos, corruptions=["brightness"], severities=[1], replicates=10, hardware=HERE)
     found, expected = of_photos.scores("shift-brightness-1"), of_photos.scores("test")
     torch.testing.assert_close(found.logits, expected.logits, atol=1e-5, rtol=1e-5)
@@ -109,3 +120,59 @@ def test_grey_pixels_keep_their_levels(tmp_path):
     assert np.array_equal(prepared(Image.open(tmp_path / "grey.png").convert("RGB"), view)[0].numpy(), levels)
     coloured = torch.from_numpy(levels).expand(1, 3, 16, 16)
     assert np.array_equal(prepared_bytes(coloured, view)[0, 0].numpy(), levels)
+
+
+def assorted(folder: Path) -> list[Path]:
+    """Photos of every kind that files have: turned, transparent, with a palette, grey, of 16 bits; none is square."""
+    rng, folder = np.random.default_rng(1), folder / "assorted"
+    folder.mkdir()
+    pixels = np.kron(rng.integers(0, 256, (10, 14, 4), dtype=np.uint8), np.ones((25, 25, 1), dtype=np.uint8))
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    colour, wide = Image.fromarray(pixels[..., :3]), pixels[..., 0].astype(np.uint16) * 251
+    colour.save(folder / "turned.jpg", exif=exif)
+    colour.save(folder / "turned.tif", exif=exif)
+    Image.fromarray(pixels).save(folder / "transparent.png")
+    colour.quantize(16).save(folder / "palette.png", transparency=3)
+    Image.fromarray(pixels[..., 0]).save(folder / "grey.png")
+    Image.fromarray(wide).save(folder / "wide.png")
+    return sorted(folder.iterdir())
+
+
+def consumed(folder: Path, paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """What the program in the card of an exported folder prints the labels of."""
+    (program,) = re.findall(r"```python\n(import json.*?)```", (folder / "README.md").read_text(), flags=re.DOTALL)
+    assert len(program.splitlines()) <= 20
+    assert "rankmixup" not in program
+    monkeypatch.chdir(folder)
+    names: dict[str, Any] = {}
+    exec(program.replace('["photo.jpg"]', repr([str(path) for path in paths])), names)  # as a reader would run it
+    return names["probabilities"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:temperature calibration")  # of noise
+def test_a_consumer_that_knows_the_card_alone_agrees(of_photos, tmp_path, monkeypatch):
+    pytest.importorskip("onnxruntime")
+    paths, model = assorted(tmp_path), rm.load(of_photos, calibrate_with=None, device="cpu")
+    folder = model.export(tmp_path / "model", ["onnx"]).folder
+    assert np.abs(consumed(folder, paths, monkeypatch) - model.predict_proba(paths).numpy()).max() < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_card_of_a_network_of_small_images_too(inside, channels, stored_mlp, tmp_path, monkeypatch):
+    pytest.importorskip("onnxruntime")
+    paths, model = assorted(tmp_path), rm.load(stored_mlp, device="cpu")
+    if channels == 1:
+        view = dataclasses.replace(model.view, mean=(0.4,), std=(0.3,))
+        network = build_model("mlp", num_classes=3, image_size=view.image_size, in_channels=1)
+        origin = dataclasses.replace(model.origin, network="mlp")
+        model = CalibratedModel(network, model.calibrator, model.class_names, view, origin)
+    folder = model.export(tmp_path / "model", ["onnx"], normalise_inside=inside).folder
+    found = consumed(folder, paths, monkeypatch)
+    assert np.abs(found - model.predict_proba(paths).numpy()).max() < 1e-5
+    config = json.loads((folder / "config.json").read_text())
+    assert not {"augment", "padding", "flip"} & set(config["preprocessing"])
+    assert rm.load(folder).view == model.view

@@ -5,6 +5,7 @@ import functools
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -96,14 +97,45 @@ def file_transform(view: View, *, training: bool) -> Callable[[Image.Image], Ima
     from torchvision.transforms import v2
 
     colours = v2.RGB() if view.in_channels == 3 else v2.Grayscale(view.in_channels)
-    resized_crop = view.augment == "resized-crop"
-    shorter = round(view.image_size * _MARGIN) if resized_crop else view.image_size
+    square_first, shorter = _geometry(view)
     steps = [colours, v2.Resize(shorter, antialias=True), v2.CenterCrop(view.image_size)]
-    if training and resized_crop:
+    if training and view.augment == "resized-crop":
         steps = [colours, v2.RandomResizedCrop(view.image_size, antialias=True)]
-    elif view.image_size <= SMALL and not resized_crop:
+    elif square_first:
         steps = [colours, v2.Lambda(functools.partial(fitted, size=view.image_size))]
     return v2.Compose([*steps, v2.RandomHorizontalFlip()] if training and view.flip else steps)
+
+
+def _geometry(view: View) -> tuple[bool, int]:
+    """Whether the middle square is taken before resizing, and not after it; and what the shorter side is resized to."""
+    if view.augment == "resized-crop":
+        return False, round(view.image_size * _MARGIN)
+    return view.image_size <= SMALL, view.image_size
+
+
+def preprocessing(view: View) -> dict[str, Any]:
+    """What `read_rgb`, `prepared` and `normalise` do, in this order, as data for programs that do it without this library."""
+    normalised = {"mean": view.mean, "std": view.std}
+    square_first, shorter = _geometry(view)
+    if view.values == "floats":
+        return {"values": view.values, "image_size": view.image_size, "shape": view.shape, **normalised}
+    return {
+        "values": view.values,
+        "orientation": "exif",
+        "sixteen_bits": "(value + 128) // 257",
+        "transparency": "black",
+        "colours": "RGB" if view.in_channels == 3 else "L",
+        "square_first": square_first,
+        "resize": shorter,
+        "interpolation": "bilinear",
+        "antialias": True,
+        "rounding": {"longer_side": "down", "crop_offset": "half to even", "pixels": "to bytes"},
+        "crop": view.image_size,
+        "image_size": view.image_size,
+        "layout": "NCHW",
+        "scale": 255,
+        **normalised,
+    }
 
 
 def prepared(image: Image.Image, view: View) -> UInt8[Tensor, "C S S"]:

@@ -29,8 +29,8 @@ _LIMITS = """\
 - The interval of a metric covers the choice of test samples, not that of the training samples or of the seed."""
 
 
-def write_card(model: CalibratedModel, folder: Path, parity: Mapping[str, Any], licence: str | None = None) -> None:
-    """Write the card and its figure; a model that was exported before keeps its own."""
+def write_card(model: CalibratedModel, folder: Path, config: Mapping[str, Any], licence: str | None = None) -> None:
+    """Write the card and its figure, given the content of config.json; a model that was exported before keeps its own."""
     place = model.origin.place
     if isinstance(place, Path) and model.calibrator is None and _says_calibrated(place):
         title = f"# {_text(model.origin.network)}"
@@ -46,10 +46,10 @@ def write_card(model: CalibratedModel, folder: Path, parity: Mapping[str, Any], 
         figure = reliability_figure({name: reliability([each]) for name, each in scores.items() if each is not None})
         with drawing():
             figure.savefig(folder / FIGURE, dpi=120, bbox_inches="tight")
-        write_text(folder / CARD, model_card(model, place, evaluation, parity, licence))
+        write_text(folder / CARD, model_card(model, place, evaluation, config, licence))
 
 
-def model_card(model: CalibratedModel, stored: StoredRun, evaluation: Evaluation, parity: Mapping[str, Any], licence: str | None) -> str:
+def model_card(model: CalibratedModel, stored: StoredRun, evaluation: Evaluation, config: Mapping[str, Any], licence: str | None) -> str:
     """The card in Markdown."""
     run, title = stored.run, _text(f"{stored.run.model} on {stored.run.data.name}, {stored.run.method.name}")
     classes = ", ".join(_text(name) for name in model.class_names[:_MOST_CLASSES])
@@ -70,6 +70,7 @@ def model_card(model: CalibratedModel, stored: StoredRun, evaluation: Evaluation
     rows = [
         [metric_named(key).title, *(cell for each in stages.values() for cell in estimate_cells(key, each.get(key))[:3])] for key in keys
     ]
+    parity, graphs = config["parity"], config["graphs"]
     differences = ", ".join(f"{name} {value:.1e}" for name, value in parity["largest_difference"].items())
     recipe = DataTable(
         ["setting", "value"], [[name, json.dumps(value)] for name, value in flatten(run.to_dict()).items() if name != "data.path"]
@@ -81,7 +82,7 @@ def model_card(model: CalibratedModel, stored: StoredRun, evaluation: Evaluation
         f"Classes: {classes}{more}.",
         "## Use",
         f"```python\nimport rankmixup as rm\n\nmodel = rm.load({_FOLDER!r})\n{use}\n```",
-        "`config.json` describes the preprocessing and, for other runtimes, the input and output of the graphs.",
+        *_preprocessing(config["preprocessing"], graphs),
         "## Calibration",
         f"{evaluation.n:,} test samples; in percent, except NLL and Brier score; with 95 % intervals. The noise floor is what perfectly "
         "calibrated models with the same confidences show.",
@@ -97,6 +98,60 @@ def model_card(model: CalibratedModel, stored: StoredRun, evaluation: Evaluation
 
 
 _FOLDER = "path/to/this/folder"
+_DECODED = """\
+import json
+from pathlib import Path
+import numpy as np
+import onnxruntime
+from PIL import Image, ImageOps
+def network_input(path):
+    image = ImageOps.exif_transpose(Image.open(path))
+    if image.mode.startswith("I"):  # 16 bits
+        image = Image.fromarray(((np.asarray(image).astype(int) + 128) // 257).astype(np.uint8))
+    if image.has_transparency_data:
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "black"), image.convert("RGBA"))
+    image = image.convert("RGB")"""
+_SQUARE_FIRST = """\
+    left, top = ((side - min(image.size)) // 2 for side in image.size)
+    image = image.crop((left, top, left + min(image.size), top + min(image.size)))
+    pixels = np.asarray(image.resize(({size}, {size}), Image.Resampling.BILINEAR))"""
+_SQUARE_LAST = """\
+    image = image.resize([int({shorter} * side / min(image.size)) for side in image.size], Image.Resampling.BILINEAR)
+    left, top = (round((side - {size}) / 2) for side in image.size)
+    pixels = np.asarray(image.crop((left, top, left + {size}, top + {size})))"""
+_SERVED = """\
+session, names = onnxruntime.InferenceSession("model.onnx"), json.loads(Path("config.json").read_text())["class_names"]
+images = np.stack([network_input(path) for path in ["photo.jpg"]])
+probabilities = session.run(["probabilities"], {"images": images})[0]
+print([names[row.argmax()] for row in probabilities], probabilities)"""
+
+
+def _preprocessing(steps: Mapping[str, Any], graphs: Mapping[str, Any]) -> list[str]:
+    """What makes an image the input of the graphs: as a table and, for ONNX, as a program."""
+    rows = [[name, json.dumps(value)] for name, value in steps.items()]
+    parts = ["## Preprocessing", "From top to bottom, as in `config.json`:", to_markdown(DataTable(["step", "value"], rows))]
+    if steps["values"] == "bytes":
+        parts.append(
+            "A photo is turned upright as the camera notes it in the file (EXIF). Its shorter side is resized to `resize`, and the middle "
+            "cropped to `crop`; with `square_first`, the largest square in the middle is cropped first and then resized."
+        )
+    if steps["values"] == "bytes" and "onnx" in graphs.get("formats", ()):
+        place = (_SQUARE_FIRST if steps["square_first"] else _SQUARE_LAST).format(size=steps["crop"], shorter=steps["resize"])
+        colours = "" if steps["colours"] == "RGB" else f'.convert("{steps["colours"]}")'
+        parts += [
+            "With onnxruntime, in this folder:",
+            f"```python\n{_DECODED}{colours}\n{place}\n{_normalised(steps, graphs)}\n{_SERVED}\n```",
+        ]
+    return parts
+
+
+def _normalised(steps: Mapping[str, Any], graphs: Mapping[str, Any]) -> str:
+    """The last lines of the function: layout, and scaling where the graph does not do it."""
+    size = steps["crop"]
+    if graphs["input"]["values"].startswith("bytes"):
+        return f"    return pixels.reshape({size}, {size}, -1).transpose(2, 0, 1)"
+    scaled = f"(pixels.reshape({size}, {size}, -1) / {steps['scale']} - {list(steps['mean'])}) / {list(steps['std'])}"
+    return f"    return ({scaled}).transpose(2, 0, 1).astype(np.float32)"
 
 
 def _metadata(model: CalibratedModel, stored: StoredRun, evaluation: Evaluation, licence: str | None) -> str:

@@ -18,7 +18,7 @@ from torch import Tensor
 from rankmixup import random
 from rankmixup.data import ImageFiles, evaluation_batches
 from rankmixup.data.base import Samples
-from rankmixup.data.transforms import decoded, normalise, prepared_bytes
+from rankmixup.data.transforms import decoded, normalise, prepared_bytes, preprocessing
 from rankmixup.deploy.card import write_card
 from rankmixup.deploy.folder import CONFIG, Description, read_folder, write_checksums, write_weights
 from rankmixup.deploy.graph import INPUT, OUTPUT, ServedModel, exported_program, run_onnx, run_pt2, write_onnx, write_pt2
@@ -34,13 +34,6 @@ TOLERANCE = 1e-4
 """Largest difference of a probability between an exported file and its source."""
 _GRAPHS = {"onnx": (write_onnx, run_onnx), "pt2": (write_pt2, run_pt2)}
 _SAMPLES = 64
-_HOW = (
-    "RGB (or grey, by the number of channels); up to 64 pixels the largest square in the middle is resized, above it the shorter side is "
-    "resized to image_size (with augment resized-crop: to 256/224 of it) and the middle cropped; bilinear, antialiased; layout NCHW; "
-    "(bytes / 255 - mean) / std in each channel"
-)
-_HOW_FLOATS = "(values - mean) / std in each channel or column"
-"""What somebody who serves a graph must do before it."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +88,9 @@ def export_model(
     described = plain(dataclasses.asdict(Description.of(model)))
     graphs = [name for name in FORMATS if name in to and name in _GRAPHS]
     kind = "bytes (uint8)" if normalise_inside else "normalised (float32)"
-    described["preprocessing"]["how"] = _HOW if model.view.values == "bytes" else _HOW_FLOATS
+    # Augmentation is no step before a graph, but belongs to what `rankmixup.load` reads.
+    described["training"] = {key: described["preprocessing"][key] for key in ("augment", "padding", "flip")}
+    described["preprocessing"] = plain(preprocessing(model.view))
     described["graphs"] = {"formats": graphs, "input": {"name": INPUT, "values": kind}, "output": {"name": OUTPUT}} if graphs else {}
     differences: dict[str, float] = {}
     with _all_or_nothing(folder) as place:
@@ -114,7 +109,7 @@ def export_model(
         differences["safetensors"] = _compare("safetensors", expected[:1], [again])
         parity: dict[str, Any] = {"compared_on": compared_on, "tolerance": TOLERANCE, "largest_difference": differences}
         write_json(place / CONFIG, {**described, "parity": parity})
-        write_card(model, place, parity, licence)
+        write_card(model, place, {**described, "parity": parity}, licence)
         write_checksums(place)
         files = tuple(sorted(path.name for path in place.iterdir()))
     return Exported(folder, files, differences, compared_on, time.monotonic() - began)

@@ -62,6 +62,8 @@ class Description(Record):
     @classmethod
     def from_dict(cls, data: Any, name: str) -> "Description":
         """From JSON; `name` is what errors call it."""
+        if isinstance(data, Mapping) and isinstance(data.get("preprocessing"), Mapping) and isinstance(data.get("training"), Mapping):
+            data = {**data, "preprocessing": {**data["training"], **data["preprocessing"]}}
         said: Description = super().from_dict(data, name)
         network, view = said.network, said.preprocessing
         require(said.schema == 1, f"{name}: schema must be 1, the one that this version reads, got {said.schema}")

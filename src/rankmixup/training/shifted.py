@@ -26,6 +26,7 @@ from rankmixup.data.corruptions import (
     published_images,
     published_size,
 )
+from rankmixup.data.images import SMALL
 from rankmixup.data.progress import progress
 from rankmixup.errors import InvalidInput, require, require_choice, require_whole
 from rankmixup.evaluation import Scores
@@ -86,7 +87,9 @@ class _Source:
         """What identifies the images of one corruption: where it changes, they are predicted again."""
         if self.published is not None:
             return content_hash([self.published.fingerprint(name, severity), self.settings.limit])
-        drawn = [VERSION, name, severity, CONSTANTS[name], self.settings.seed, self.settings.limit]
+        # Larger images were cropped twice by 0.2, whose predictions of them must not be taken for these.
+        version = [VERSION, "prepared once"] if self.stored.run.data.image_size > SMALL else VERSION
+        drawn = [version, name, severity, CONSTANTS[name], self.settings.seed, self.settings.limit]
         return content_hash([self.stored.run.data.content_hash(), drawn])
 
     def clean(self, name: str, severity: int) -> Originals:

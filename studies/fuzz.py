@@ -39,6 +39,10 @@ _AREAS = {
     "run directories": ("run_directories", "try_run_directory", 2_500),
     "checkpoints": ("run_directories", "try_checkpoint", 500),
     "exported folders": ("exported", "try_exported_folder", 12_000),
+    "pictures": ("pictures", "try_picture", 12_000),
+    "predict": ("pictures", "try_predict_command", 3_000),
+    "groups": ("groupings", "try_grouping", 12_000),
+    "shift": ("shifted", "try_shift", 8_000),
 }
 """Module, function and number of inputs."""
 

@@ -16,6 +16,7 @@ from rankmixup.evaluation.group_labels import GroupLabels, all_labels
         (["x", float("nan"), None], ("x", "(missing)"), [0, 1, 1]),
         (np.array([True, False, True]), ("False", "True"), [1, 0, 1]),
         (torch.tensor([3, 3, 1]), ("1", "3"), [1, 1, 0]),
+        (torch.tensor([3.0, 3.0, 1.0], dtype=torch.bfloat16), ("1", "3"), [1, 1, 0]),
         (np.array([b"a", b"\xff", b"a"]), ("a", "\ufffd"), [0, 1, 0]),
         (["nan", "a\nb", "nan"], ("a\\nb", "nan"), [1, 0, 1]),
     ],
@@ -50,6 +51,7 @@ def test_columns_of_pandas():
         ({"a", "b", "c"}, "must be a sequence"),
         (7, "must be a sequence"),
         (np.ma.masked_array([1, 2, 3]), "must be a sequence"),
+        (torch.tensor([1, 2, 3], device="meta"), "groups 'site' must hold values, got a tensor on the meta device"),
     ],
 )
 def test_what_cannot_be_groups_is_refused(values, message):

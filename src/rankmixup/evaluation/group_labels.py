@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankmixup.errors import InvalidInput, one_line, require, shown
-from rankmixup.ops import check_tensor
+from rankmixup.ops import as_tensor
 
 MISSING = "(missing)"
 """The group of samples whose value is an empty text, NaN or None."""
@@ -66,7 +66,8 @@ def all_labels(groups: Values | Mapping[str, Values] | None, samples: int) -> di
 def _as_array(name: str, values: Values) -> NDArray[Any]:
     rule = f"groups {name!r} must be a sequence [N] of texts or whole numbers"
     if isinstance(values, Tensor):
-        return check_tensor(f"groups {name!r}", values).detach().cpu().numpy()
+        found = as_tensor(f"groups {name!r}", values).detach().cpu()
+        return (found.double() if found.is_floating_point() else found).numpy()  # numpy has no bfloat16
     sequence = hasattr(values, "__len__") and not isinstance(values, (str, bytes, Mapping, set, frozenset))
     require(sequence and not np.ma.isMaskedArray(values), f"{rule}, got {shown(values)}")
     try:

@@ -1,5 +1,7 @@
+import copy
 import json
 import os
+import pickle
 import re
 import shutil
 
@@ -9,8 +11,11 @@ import torch
 from PIL import Image
 
 from rankmixup.data import DataSource, Folder, cache
-from rankmixup.data.base import ImageFiles
+from rankmixup.data.base import ImageFiles, parse_source
+from rankmixup.data.cache import fingerprint_of
+from rankmixup.data.images import list_images, shorter_sides
 from rankmixup.errors import InvalidInput
+from rankmixup.runs import Run
 from tests.data.original_formats import noise, write_image
 
 
@@ -71,6 +76,43 @@ def test_large_images_stay_files(tmp_path):
     assert Folder(path=str(own), augment="none").load().view.augment == "none"
 
 
+@pytest.mark.parametrize(("size", "expected"), [((16, 16), 16), ((70, 90), 224)])
+def test_one_odd_image_does_not_decide_the_size(size, expected, tmp_path):
+    """The first in the order of names: of one pixel, it would make every image one pixel and the network an mlp."""
+    own = fill(tmp_path / "own", size=size)
+    write_image(own / "cat" / "00.png", np.zeros((1, 1, 3), dtype=np.uint8))
+    taken = f"the network's input is {expected}x{expected}, from their median of {min(size)}"
+    with pytest.warns(UserWarning, match=rf"own have shorter sides from 1 to {min(size)} pixels; {taken} \(image_size sets another\)"):
+        run = Run("ce", data=f"folder:{own}")
+    assert (run.data.image_size, run.model) == (expected, "resnet8")
+    assert Folder(path=str(own), image_size=32).image_size == 32  # without a word
+
+
+def test_sizes_are_those_of_images_all_over_the_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("rankmixup.data.images._PROBED", 4)
+    own = fill(tmp_path / "own", classes=("cat",), size=(20, 20))
+    fill(own, classes=("dog",), count=30, size=(30, 40))
+    assert shorter_sides(list_images(own)) == [20, 30, 30, 30]
+
+
+def test_nothing_is_hashed_before_the_hash_is_asked_for(tmp_path, monkeypatch):
+    """A folder may hold many gigabytes, and evaluation on it needs no id."""
+    own, hashed = fill(tmp_path / "own"), []
+    monkeypatch.setattr("rankmixup.data.own.fingerprint_of", lambda files: hashed.append(len(files)) or fingerprint_of(files))
+    source = parse_source(f"folder:{own}")
+    run = Run("ce", data=source)
+    source.labelled()
+    run.data.outline()
+    again = copy.deepcopy(source), pickle.loads(pickle.dumps(source))
+    assert hashed == []
+    assert len(run.id) == 12
+    assert hashed == [20]
+    assert Run.from_dict(run.to_dict()) == run == Run("ce", data=again[0]) == Run("ce", data=again[1])
+    write_image(own / "cat" / "00.png", np.full((16, 16, 3), 7, dtype=np.uint8))
+    with pytest.raises(InvalidInput, match="must be unchanged since the run was made"):
+        run.data.load()
+
+
 def test_a_chosen_size_beats_the_probed_one(tmp_path):
     own = fill(tmp_path / "own", size=(100, 120))
     small = Folder(path=str(own), image_size=32)
@@ -84,7 +126,7 @@ def test_grey_alpha_sixteen_bits_and_odd_sizes(tmp_path):
     write_image(own / "cat" / "01.png", np.full((8, 8, 4), (10, 20, 30, 255), dtype=np.uint8))
     write_image(own / "cat" / "02.png", np.full((8, 8), 257 * 60, dtype=np.uint16))
     write_image(own / "cat" / "03.png", np.full((13, 21, 3), 70, dtype=np.uint8))
-    data = Folder(path=str(own)).load()
+    data = Folder(path=str(own), image_size=8).load()
     x = torch.cat([split.x for split in (data.train, data.val, data.test)])
     index = torch.cat([split.index for split in (data.train, data.val, data.test)])
     by_index = x[index.argsort()]
@@ -146,12 +188,12 @@ def test_the_id_follows_from_the_content_not_from_the_place(tmp_path):
 
 def test_other_pixels_in_files_of_the_same_size_are_other_data(tmp_path):
     own = fill(tmp_path / "own", suffix="bmp")
-    one = Folder(path=str(own))
+    one, before = (source := Folder(path=str(own))), source.content_hash()
     sizes = [path.stat().st_size for path in sorted(own.rglob("*.bmp"))]
     for path in own.rglob("*.bmp"):
         write_image(path, noise(16, 16, 3))
     assert [path.stat().st_size for path in sorted(own.rglob("*.bmp"))] == sizes
-    assert Folder(path=str(own)).content_hash() != one.content_hash()
+    assert Folder(path=str(own)).content_hash() != one.content_hash() == before
     with pytest.raises(InvalidInput, match=r"own must be unchanged since the run was made"):
         one.load()
 

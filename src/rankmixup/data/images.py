@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,8 @@ Decoded = TypeVar("Decoded")
 _SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 SMALL = 64
 """Images up to this size are held in memory, cropped to a square and then resized."""
+_PROBED = 500
+"""Images that are opened to find the size of a folder's images."""
 _AHEAD = 256
 """Most images that are decoded before they are asked for."""
 _UPRIGHT = {
@@ -207,10 +210,12 @@ def decode_all(files: ImageFiles, size: int) -> tuple[UInt8[Tensor, "N 3 S S"], 
     return torch.from_numpy(pixels).permute(0, 3, 1, 2), bad
 
 
-def first_size(files: ImageFiles) -> int:
-    """The shorter side of the first image that opens."""
-    for name in files.names:
+def shorter_sides(files: ImageFiles) -> list[int]:
+    """The sorted shorter sides of the images that open, or of several hundred spread evenly."""
+    sides = []
+    for name in files.names[:: math.ceil(len(files) / _PROBED)]:
         # A damaged file can lead a decoder to any error; reading the images says which do not decode.
         with contextlib.suppress(Exception), Image.open(files.folder / name) as image:
-            return min(image.size)
-    raise InvalidInput(f"{files.folder} must hold an image that can be opened, none of {len(files)} can")
+            sides.append(min(image.size))
+    require(len(sides) > 0, f"{files.folder} must hold an image that can be opened, none of {len(files)} can")
+    return sorted(sides)

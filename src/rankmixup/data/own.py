@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from rankmixup.data.arrays import Moments, moments, read_arrays
 from rankmixup.data.base import Dataset, DataSource, ImageFiles, Images, Split, register
 from rankmixup.data.cache import fingerprint_of, undecodable
 from rankmixup.data.imagenet import MEAN, STD
-from rankmixup.data.images import SMALL, check_class_names, decode_all, first_size, list_classes, list_images
+from rankmixup.data.images import SMALL, check_class_names, decode_all, list_classes, list_images, shorter_sides
 from rankmixup.data.labels import check_labels, class_labels
 from rankmixup.data.splits import complete_splits
 from rankmixup.data.view import View
@@ -30,13 +30,15 @@ _SPLITS = ("train", "val", "test")
 class OwnData(DataSource):
     """Data of the user's own, at a path.
 
-    `fingerprint`, `image_size` and `augment` are taken from the data where they are not given; once they are, nothing is read
-    before `load`, which then requires the same content. The path takes no part in comparisons nor in the id of a run.
+    `image_size` and `augment` are taken from the data where they are not given, and `fingerprint` when it is first asked for, as by
+    the id of a run: all content is read for it. Once they are known, nothing is read before `load`, which then requires the same
+    content. The path takes no part in comparisons nor in the id of a run.
     """
 
     path: str = field(default="", compare=False)
     """Folder or file."""
-    fingerprint: str = ""
+    # Neither a default of the class, which would keep __getattr__ from being asked, nor part of the representation, which asks.
+    fingerprint: str = field(default_factory=str, repr=False)
     """Hash of the content."""
     image_size: int = 0
     """Height and width of a network's input; 0 takes it from the images."""
@@ -51,24 +53,38 @@ class OwnData(DataSource):
         if self.fingerprint and self.image_size and self.augment != "auto":
             return
         object.__setattr__(self, "path", str(Path(self.path).expanduser().resolve()))
-        fingerprint, image_size = self.probe(Path(self.path))
-        object.__setattr__(self, "fingerprint", self.fingerprint or fingerprint)
-        object.__setattr__(self, "image_size", self.image_size or image_size)
+        object.__setattr__(self, "image_size", self.default_size(Path(self.path)))
         if self.augment == "auto":
             object.__setattr__(self, "augment", self.default_augment(Path(self.path)))
+        if not self.fingerprint:
+            object.__delattr__(self, "fingerprint")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            if name != "fingerprint" or "path" not in vars(self):  # as where an object is copied
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return self.check_unchanged()
 
     @abstractmethod
-    def probe(self, path: Path) -> tuple[str, int]:
-        """Hash of the content of `path`, and the size of its images."""
+    def hashed(self, path: Path) -> str:
+        """Hash of the content of `path`."""
+
+    @abstractmethod
+    def default_size(self, path: Path) -> int:
+        """Height and width of a network's input for the content of `path`, `image_size` if that is given."""
 
     def default_augment(self, path: Path) -> Literal["none", "crop-and-flip"]:
         """What `augment` is for the content of `path` where it is not given."""
         return "crop-and-flip"
 
-    def check_unchanged(self, found: str) -> None:
-        """Raise unless `found` is the hash of the content that this object was made for."""
-        made_for, found = self.fingerprint[:12], found[:12]
-        require(found == made_for, f"{self.path} must be unchanged since the run was made, fingerprint {made_for}, got {found}")
+    def check_unchanged(self) -> str:
+        """The hash of the content; raises unless it is the one that this object was made for."""
+        found = self.hashed(Path(self.path))
+        made_for = vars(self).setdefault("fingerprint", found)
+        rule = f"{self.path} must be unchanged since the run was made, fingerprint {made_for[:12]}"
+        require(found == made_for, f"{rule}, got {found[:12]}")
+        return found
 
     def dataset(
         self, images: Images, y: Tensor, given: dict[str, Tensor], class_names: tuple[str, ...], constants: Moments | None
@@ -94,7 +110,7 @@ class Folder(OwnData):
     """Images of your own, folder:PATH: `train`, optionally `val` and `test`, or all in one, with a folder for each class.
 
     Validation and test images that are not given are taken from the training images: a tenth and a fifth of each class. The
-    size of the input is the shorter side of the first image if that is at most 64 pixels, and else 224. Images of up to 64
+    size of the input is the median of the images' shorter sides if that is at most 64 pixels, and else 224. Images of up to 64
     pixels are cropped to a square, resized and held in memory; larger ones are decoded when they are needed. All are turned
     as the camera notes it in the file (EXIF) and become RGB: grey is repeated, transparent pixels are drawn over black, 16
     bits are scaled to 8; they are normalised with ImageNet's constants.
@@ -103,13 +119,23 @@ class Folder(OwnData):
     on_bad_image: Literal["refuse", "skip"] = "refuse"
     """Whether images that do not decode stop the run or are left out; either way they are named and counted."""
 
-    def probe(self, path: Path) -> tuple[str, int]:
+    def hashed(self, path: Path) -> str:
+        return fingerprint_of(list_images(path))
+
+    def default_size(self, path: Path) -> int:
         files = list_images(path)
-        shorter = self.image_size or first_size(files)
-        return fingerprint_of(files), shorter if shorter <= SMALL else self.image_size or 224
+        if self.image_size:
+            return self.image_size
+        sides = shorter_sides(files)
+        smallest, median, largest = (side if side <= SMALL else 224 for side in (sides[0], sides[len(sides) // 2], sides[-1]))
+        if smallest != largest:
+            found = f"images in {path} have shorter sides from {sides[0]} to {sides[-1]} pixels"
+            taken = f"the network's input is {median}x{median}, from their median of {sides[len(sides) // 2]}"
+            warnings.warn(one_line(f"{found}; {taken} (image_size sets another)"), stacklevel=2)
+        return median
 
     def read(self, root: Path) -> Dataset:
-        self.check_unchanged(fingerprint_of(list_images(Path(self.path))))
+        self.check_unchanged()
         return self._read(self._decoded)
 
     def read_outline(self, root: Path) -> Dataset | None:
@@ -182,9 +208,12 @@ class Npz(OwnData):
     Each channel or column is normalised with the mean and standard deviation of the training samples.
     """
 
-    def probe(self, path: Path) -> tuple[str, int]:
+    def hashed(self, path: Path) -> str:
+        return file_hash(path)
+
+    def default_size(self, path: Path) -> int:
         x = next(iter(read_arrays(path, content=False).values()))
-        return file_hash(path), 1 if x.ndim == 2 else x.shape[-1]
+        return self.image_size or (1 if x.ndim == 2 else x.shape[-1])
 
     def default_augment(self, path: Path) -> Literal["none", "crop-and-flip"]:
         return "none" if next(iter(read_arrays(path, content=False).values())).is_floating_point() else "crop-and-flip"
@@ -197,7 +226,7 @@ class Npz(OwnData):
 
     def _read(self, arrays: dict[str, Tensor]) -> Dataset:
         path, x = Path(self.path), torch.cat(list(arrays.values()))
-        self.check_unchanged(file_hash(path))
+        self.check_unchanged()
         size = 1 if x.ndim == 2 else x.shape[-1]
         require(self.image_size == size, f"image_size must be that of {path}'s images, {size}, got {self.image_size}")
         names = {name: f"y{name[1:]}" for name in arrays}

@@ -336,6 +336,17 @@ def test_the_examples_of_the_documents_train(tmp_path, monkeypatch):
     assert names["step"].steps > 0
 
 
+@pytest.mark.slow
+def test_the_page_on_pipelines_calibrates(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for example in blocks("guides/pipeline.md", "python"):
+        exec(compile(example, "guides/pipeline.md", "exec"), names)
+    assert names["report"].parameters["temperature"] > 1.5
+    assert names["test"]["eval_ece"] < names["report"].before["ece"] / 2
+    assert {each["label"] for each in names["classify"](["good"])[0]} == {"good", "bad"}
+
+
 def overconfident(kind: str) -> torch.nn.Module:
     """Random networks with heads of several kinds, whose logits are too far apart."""
     tiny = {"vocab_size": 20, "num_labels": 2, "pad_token_id": 0}

@@ -116,7 +116,7 @@ class RankMixupMixin(ObjectiveCheckpoints):
         return output
 
     def compute_loss(
-        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+        self, model: nn.Module, inputs: Mapping[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor | tuple[Tensor, Any]:
         """The method's loss in training, cross-entropy in evaluation."""
         y, index = self._labels(inputs), inputs.get(INDEX)

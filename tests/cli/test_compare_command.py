@@ -4,6 +4,7 @@ import csv
 import itertools
 import json
 import re
+import statistics
 
 import numpy as np
 import pytest
@@ -109,7 +110,7 @@ def test_files_of_every_kind(folder, capsys):
     assert max(line.count(" | ") for line in text["markdown"].splitlines()) <= 5
     difference = found["models"]["b"]["ece"]["difference"]
     assert f"{100 * difference['value']:+.2f} (" in text["markdown"]
-    assert text["latex"].count(r"\begin{tabular}") == 2
+    assert text["latex"].count(r"\begin{tabular}") == text["latex"].count(r"\caption{") == 3  # all metrics, and each
     rows = {(row["model"], row["metric"]): row for row in csv.DictReader(text["csv"].splitlines())}
     assert float(rows["b", "ece"]["difference_low"]) == difference["low"]
     assert text["html"].index("Failed: 1 condition") < text["html"].index("<table>")
@@ -268,3 +269,32 @@ def test_a_page_holds_pooled_runs_or_each(runs):
 def _test_scores(path: str) -> tuple[np.ndarray, np.ndarray]:
     stored = np.load(f"{path}/predictions/test.npz")
     return stored["logits"], stored["labels"]
+
+
+def test_one_table_holds_all_methods_and_metrics(runs, capsys, tmp_path):
+    files = [word for kind in ("latex", "csv", "html") for word in (f"--{kind}", f"out.{kind}")]
+    found = compared(capsys, *runs.values(), "--metric", "all", *files)
+    validate("compare", found)
+    values = {name: rm.evaluate(*_test_scores(path), replicates=5) for name, path in runs.items()}
+    assert found["metrics"] == [key for key, each in values["ce 0"].metrics.items() if each is not None]
+    ce = [values[f"ce {seed}"].value("nll") for seed in range(3)]
+    assert found["models"]["ce"]["nll"]["deviation"] == pytest.approx(statistics.stdev(ce))
+    combined = (tmp_path / "out.latex").read_text().partition("\n\n")[0].splitlines()
+    assert combined[0] == r"\begin{table}"
+    assert combined[2] == r"\caption{200 test samples: means and standard deviations over seeds, the best in bold}"
+    (row,) = [line.removesuffix(r" \\").split(" & ") for line in combined if line.startswith("NLL & ")]
+    assert row[1:3] == [rf"{statistics.mean(ce):.4f} $\pm$ {statistics.stdev(ce):.4f}", row[2]]
+    best = min(("ce", "mbls", "mixup, seed 1"), key=lambda name: found["models"][name]["nll"]["value"])
+    assert [cell.startswith(r"\textbf{") for cell in row[1:]] == [name == best for name in ("ce", "mbls", "mixup, seed 1")]
+    rows = {(row["model"], row["metric"]): row for row in csv.DictReader((tmp_path / "out.csv").read_text().splitlines())}
+    told = rows["ce", "ece"]
+    assert (told["name"], told["seeds"]) == ("ECE, %", "0 1 2")
+    assert float(told["deviation"]) == found["models"]["ce"]["ece"]["deviation"]
+    # Without a paired test over samples, and without seeds in common, there is no difference.
+    assert rows["mixup, seed 1", "ks"]["difference"] == ""
+    assert rows["mbls", "ks"]["test"] == "paired t over seeds"
+    condition = "'mixup, seed 1'.ks - ce.ks > 1%"
+    assert "whose difference has an interval, ks has none" in refused(capsys, *runs.values(), "--metric", "all", "--fail-if", condition)
+    text = (tmp_path / "out.latex").read_text()
+    assert all(rf"\caption{{{title}: differences from ce}}" in text for title in ("NLL", r"ECE, \%", r"KS error, \%"))
+    assert "<strong>" in (tmp_path / "out.html").read_text()

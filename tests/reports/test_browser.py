@@ -152,7 +152,7 @@ def test_without_a_clipboard_the_text_is_shown_to_be_copied_by_hand(page):
     page.run("navigator.clipboard.writeText = () => Promise.reject(new Error('refused')), 0")
     page.click(f"{_CLASSES} .tools button:nth-of-type(1)")
     page.run("new Promise((done) => setTimeout(done, 100))")
-    assert page.run("document.getElementById('by-hand').value").startswith("\\begin{tabular}")
+    assert page.run("document.getElementById('by-hand').value").startswith("\\begin{table}")
     assert page.run("getSelection().toString() === document.getElementById('by-hand').value || document.activeElement.id === 'by-hand'")
     page.press("Escape", 27)
     assert page.run("document.getElementById('by-hand')") is None

@@ -25,7 +25,7 @@ def test_the_suffix_says_what_is_written(report, tmp_path):
     assert json.loads(text["json"]) == report.to_dict()
     assert text["html"].lower().startswith("<!doctype html>")
     assert "mine &amp; yours.npz" in text["html"]
-    assert text["tex"].startswith("\\begin{tabular}")
+    assert text["tex"].startswith("\\begin{table}\n\\centering\n\\caption{mine \\& yours.npz: 80 samples, 6 classes, 95 \\% intervals}\n")
     assert "\n| metric |" in text["md"]
     rows = [line.split(",") for line in text["csv"].splitlines()]
     assert rows[0] == ["source", "stage", "metric", "value", "low", "high", "floor_mean", "floor_low", "floor_high", "p_value", "verdict"]
@@ -45,7 +45,7 @@ def test_people_get_percent(report, tmp_path):
 
 
 def test_a_kind_goes_before_the_suffix(report, tmp_path):
-    assert report.save(tmp_path / "table.txt", "latex").read_text().startswith("\\begin{tabular}")
+    assert report.save(tmp_path / "table.txt", "latex").read_text().startswith("\\begin{table}")
 
 
 def test_refusals_write_nothing(report, tmp_path):

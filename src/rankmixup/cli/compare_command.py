@@ -34,7 +34,7 @@ class Compare(Outputs, Calibration):
     metric: tyro.conf.UseAppendAction[
         Annotated[tuple[str, ...], tyro.conf.arg(metavar="METRIC", help_behavior_hint="(default: ece; repeatable)")]
     ] = ()
-    """Metric to compare besides accuracy: a name from `rankmixup list metrics`."""
+    """Metric to compare besides accuracy: a name from `rankmixup list metrics`, or all."""
     calibrate_on: Annotated[tuple[str, ...], tyro.conf.arg(metavar="PATH ...|own", help_behavior_hint="(optional)")] = ()
     """Compare the models after calibration: files of held-out scores, one for each model in the same order, or the word `own` for the
     validation scores of each run. Without it, runs too are compared as they are."""

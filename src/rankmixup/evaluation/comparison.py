@@ -8,7 +8,7 @@ from rankmixup.errors import InvalidInput, require, shown, unknown_name
 from rankmixup.evaluation.conditions import ComparisonCondition, listed_conditions
 from rankmixup.evaluation.evaluation import Array, as_scores, evaluate_scores
 from rankmixup.evaluation.paired import comparable_keys, paired_difference
-from rankmixup.evaluation.pooling import pooled
+from rankmixup.evaluation.pooling import deviation, pooled
 from rankmixup.evaluation.registry import METRICS
 from rankmixup.evaluation.results import Compared, Comparison, Difference, Estimate, Evaluation
 from rankmixup.evaluation.scores import Scores
@@ -42,7 +42,7 @@ def compare(
         calibrate_with: Name of a calibrator, from `rankmixup.list_calibrators()`.
         objective: What the calibrator minimises, by default the first of its `objectives`.
         baseline: The model that all others are compared with; the first unless given.
-        metric: A key of `METRICS`, or several.
+        metric: A key of `METRICS`, several, or "all" that the scores have.
         fail_if: Conditions such as `"b.ece - a.ece > 1%:low"`; those that hold are `failed` of the result.
         num_bins: Bins of binned metrics.
         replicates: Resamples behind each interval and p-value.
@@ -144,34 +144,43 @@ def compare_evaluations(
         rule = f"{name} must be an evaluation that holds its scores{' after calibration' if calibrated else ''}, it does not"
         require(len(scores[name]) == len(found), rule)
     first = _baseline(list(scores), baseline)
-    conditions = [ComparisonCondition.parse(text, scores, keys) for text in listed_conditions(fail_if)]
     every = {f"{name}, seed {seed}" if len(runs) > 1 else name: one for name, runs in scores.items() for seed, one in runs.items()}
     check_same_samples(every, next(iter(every)) if len(scores[first]) > 1 else first)
     models: dict[str, dict[str, Compared]] = {}
+    found_of = {name: each.calibration.metrics if calibrated and each.calibration else each.metrics for name, each in evaluations.items()}
+    if metric == "all" or (not isinstance(metric, str) and "all" in metric):
+        keys = [key for key in keys if all(found[key] is not None for found in found_of.values())]
+    conditions = [ComparisonCondition.parse(text, scores, keys) for text in listed_conditions(fail_if)]
     for name, each in evaluations.items():
-        estimates = each.calibration.metrics if calibrated and each.calibration else each.metrics
+        estimates = found_of[name]
         missing = next((key for key in keys if estimates[key] is None), None)
         require(missing is None, f"metric must be one that {name} has, it has no {missing}")
         before = each.metrics if calibrated else {}
-        models[name] = {key: Compared(estimate, before=before.get(key)) for key in keys if (estimate := estimates[key]) is not None}
+        models[name] = {
+            key: Compared(estimate, before=before.get(key), deviation=deviation(each, key, calibrated=calibrated))
+            for key in keys
+            if (estimate := estimates[key]) is not None
+        }
 
-    def difference(model: str, other: str, key: str) -> Difference:
-        """Over the seeds that both have, if these are several; else of one run of each, over samples."""
+    def difference(model: str, other: str, key: str) -> Difference | None:
+        """Over the seeds that both have, if these are several; else of one run of each, over samples; None if neither is possible."""
         shared = [each for each in scores[model] if each in scores[other]]
         if len(shared) > 1:
             one, two = (evaluations[name].runs for name in (model, other))
             return seeds_difference(
                 [one[each].value(key, calibrated=calibrated) - two[each].value(key, calibrated=calibrated) for each in shared]
             )
+        if key not in comparable_keys():
+            return None
         first_run, second_run = (scores[name][shared[0] if shared else next(iter(scores[name]))] for name in (model, other))
         found = paired_difference(first_run, second_run, key, num_bins=num_bins, replicates=replicates, seed=seed)
         several = len(scores[model]) > 1 or len(scores[other]) > 1
         return replace(found, test=f"{found.test}, one run of each") if several else found
 
     places = [(name, key) for name in models if name != first for key in keys]
-    differences = [difference(name, first, key) for name, key in places]
-    corrected = holm([difference.p_value for difference in differences])
-    for (name, key), tested, p_holm in zip(places, differences, corrected, strict=True):
+    differences = {place: tested for place in places if (tested := difference(place[0], first, place[1])) is not None}
+    corrected = holm([difference.p_value for difference in differences.values()])
+    for ((name, key), tested), p_holm in zip(differences.items(), corrected, strict=True):
         direction = "better" if METRICS[key].better(tested.value, 0.0) else "worse"
         tested = replace(tested, p_holm=p_holm, verdict="no difference shown" if p_holm >= 0.05 else direction)
         models[name][key] = replace(models[name][key], difference=tested)
@@ -184,7 +193,10 @@ def compare_evaluations(
         shown, turned = (models[each][key].difference for each in (model, other))
         if other == first and shown is not None:
             return shown
-        return -turned if model == first and turned is not None else difference(model, other, key)
+        found = -turned if model == first and turned is not None else difference(model, other, key)
+        if found is None:
+            raise InvalidInput(f"condition {condition.text!r} must be about a metric whose difference has an interval, {key} has none")
+        return found
 
     failed = tuple(condition.text for condition in conditions if condition.holds(number(condition)))
     fits = {name: each.calibration for name, each in evaluations.items() if each.calibration} if calibrated else None
@@ -224,11 +236,13 @@ def paired_tests(
 
 
 def compared_keys(metric: str | Sequence[str]) -> list[str]:
-    """The metrics of a comparison: those that were asked for, and accuracy."""
+    """The metrics of a comparison: those that were asked for, or "all", and accuracy."""
     asked = [metric] if isinstance(metric, str) else metric
     fine = isinstance(asked, list | tuple) and all(isinstance(key, str) for key in asked)
     require(fine, f"metric must be the name of a metric, or several, got {shown(metric)}")
     comparable = comparable_keys()
+    if "all" in asked:
+        return list(METRICS)
     for key in asked:
         if key not in METRICS:
             raise unknown_name("metric", key, METRICS)

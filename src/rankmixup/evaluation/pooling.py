@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 import torch
 
 from rankmixup.evaluation.registry import metric_named
-from rankmixup.evaluation.results import Evaluation, Metrics, Positive
+from rankmixup.evaluation.results import Evaluation, Metrics, Positive, all_metrics_of
 from rankmixup.evaluation.scores import Scores
 from rankmixup.evaluation.significance import metrics_over_seeds, verdict_over_seeds
 
@@ -36,6 +36,13 @@ def pooled(runs: Mapping[int, Evaluation], source: str) -> Evaluation:
     metrics, positive = _means([each.metrics for each in parts]), _positive([each.positive for each in parts])
     found = replace(found, metrics=metrics, calibration=calibration, positive=positive, test=test, calibrated=calibrated)
     return replace(found, ood={}, ood_scores={}, groups={})
+
+
+def deviation(found: Evaluation, key: str, *, calibrated: bool = False) -> float | None:
+    """Standard deviation over the seeds of a metric, one of `all_metrics_of`; None for a single run, or if one lacks the metric."""
+    stages = [run.calibration if calibrated and run.calibration else run for run in found.runs.values()]
+    values = [estimate.value for each in stages if (estimate := all_metrics_of(each).get(key)) is not None]
+    return stdev(values) if len(values) == len(stages) > 1 else None
 
 
 def _means(seeds: Sequence[Metrics], kind: str = "") -> Metrics:

@@ -39,6 +39,8 @@ class Metric:
     """Its largest possible value."""
     least: float = 0.0
     """Its smallest possible value."""
+    ideal: float | None = None
+    """The best value, where neither larger nor smaller ones are better."""
     needs: Literal["logits", "probs"] = "logits"
     """What `function` takes."""
     min_classes: int = 1
@@ -46,7 +48,13 @@ class Metric:
 
     def better(self, first: float, second: float) -> bool:
         """Whether the first value is the better one."""
-        return first > second if self.higher_is_better else first < second
+        return self.loss(first) < self.loss(second)
+
+    def loss(self, value: float) -> float:
+        """A number that is the smaller, the better the value is."""
+        if self.ideal is not None:
+            return abs(value - self.ideal)
+        return -value if self.higher_is_better else value
 
 
 class _Metrics(Registry[Metric]):
@@ -103,9 +111,9 @@ DETECTION_METRICS = {key: Metric(key, title, higher_is_better=key != "fpr95") fo
 """Every metric of out-of-distribution detection."""
 _recalibration = partial(Metric, unit="", most=math.inf, least=-math.inf)
 _POSITIVE = (
-    Metric("positive.observed_over_expected", "observed/expected", unit="", most=math.inf),
-    _recalibration("positive.intercept", "intercept"),
-    _recalibration("positive.slope", "slope"),
+    Metric("positive.observed_over_expected", "observed/expected", unit="", most=math.inf, ideal=1.0),
+    _recalibration("positive.intercept", "intercept", ideal=0.0),
+    _recalibration("positive.slope", "slope", ideal=1.0),
     Metric("positive.ece", "ECE, positive"),
     Metric("positive.auroc", "AUROC, positive", higher_is_better=True),
 )

@@ -204,11 +204,14 @@ class Compared:
     difference: Difference | None = None
     before: Estimate | None = None
     """The metric before calibration, where models are compared after it."""
+    deviation: float | None = None
+    """Standard deviation over the seeds of a model that is several runs."""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data."""
         before = {"before": self.before.to_dict()} if self.before else {}
-        return {**self.estimate.to_dict(), "difference": plain(self.difference), **before}
+        deviation = {} if self.deviation is None else {"deviation": self.deviation}
+        return {**self.estimate.to_dict(), "difference": plain(self.difference), **before, **deviation}
 
 
 @dataclass(frozen=True)

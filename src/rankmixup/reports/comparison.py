@@ -12,7 +12,7 @@ from rankmixup.evaluation.names import short_names
 from rankmixup.evaluation.results import Compared, Comparison, FileKind
 from rankmixup.reports.export import Cell, DataTable, to_csv, to_latex, write_kind
 from rankmixup.reports.markdown import comparison_markdown
-from rankmixup.reports.tables import fit_words, plain_table, seeds_words, shown, shown_p_value, shown_range, titled
+from rankmixup.reports.tables import best_table, fit_words, plain_table, rich_table, seeds_words, shown, shown_p_value, shown_range, titled
 
 
 def shown_names(comparison: Comparison) -> dict[str, str]:
@@ -21,9 +21,12 @@ def shown_names(comparison: Comparison) -> dict[str, str]:
 
 
 def comparison_view(comparison: Comparison) -> RenderableType:
-    """A table for each metric: value and interval of each model, and its difference from the baseline."""
+    """A table for each metric: value and interval of each model, and its difference from the baseline; before many, all metrics in one."""
     parts: list[RenderableType] = []
     names, calibrated = shown_names(comparison), comparison.calibration is not None
+    if comparison.seeds or len(comparison.metrics) > 3:
+        combined = combined_table(comparison)
+        parts += [Text(combined.caption, style="bold"), rich_table(combined), Text()]
     for key in comparison.metrics:
         after = ", after calibration" if calibrated else ""
         title = f"{titled(key)}{after}: {comparison.n:,} samples, baseline {names[comparison.baseline]}"
@@ -72,13 +75,25 @@ def difference_table(comparison: Comparison, key: str) -> DataTable:
         found, difference = entries[key], entries[key].difference
         cells: list[Cell] = [names[name], *([_before(key, found)] if calibrated else []), _with_range(key, found.estimate)]
         if difference is None:
-            cells += ["", "", "baseline"]
+            cells += ["", "", "baseline" if name == comparison.baseline else "not tested"]
         else:
             cells += [_with_range(key, difference, sign=True), shown_p_value(difference.p_holm), difference.verdict]
         rows.append(cells)
     values = ["before", "after (95 % interval)"] if calibrated else ["value (95 % interval)"]
     caption = f"{titled(key)}: differences from {names[comparison.baseline]}{', after calibration' if calibrated else ''}"
     return DataTable(["model", *values, "difference (95 % interval)", "p", "verdict"], rows, caption)
+
+
+def combined_table(comparison: Comparison) -> DataTable:
+    """Every model and metric in one table: means and standard deviations over seeds, the best of each metric in bold."""
+    names = shown_names(comparison)
+    over = "means and standard deviations over seeds, " if comparison.seeds else ""
+    caption = f"{comparison.n:,} test samples{', after calibration' if comparison.calibration is not None else ''}: {over}the best in bold"
+    values = {
+        names[name]: {key: (each.estimate.value, each.deviation) for key, each in entries.items()}
+        for name, entries in comparison.models.items()
+    }
+    return best_table(values, caption)
 
 
 def difference_tables(comparison: Comparison) -> list[DataTable]:
@@ -119,9 +134,11 @@ def _for_programs(comparison: Comparison) -> DataTable:
             if difference is not None:
                 tested = [difference.value, difference.low, difference.high, difference.p_value, difference.p_holm]
                 tested = [*tested, difference.test, difference.verdict]
-            rows.append([name, key, before, estimate.value, estimate.low, estimate.high, *tested])
+            seeds = " ".join(map(str, comparison.seeds.get(name, ())))
+            named = (titled(key), found.deviation, seeds)
+            rows.append([name, key, before, estimate.value, estimate.low, estimate.high, *tested, *named])
     columns = ["model", "metric", "before", "value", "low", "high", "difference", "difference_low", "difference_high", "p_value", "p_holm"]
-    return DataTable([*columns, "test", "verdict"], rows)
+    return DataTable([*columns, "test", "verdict", "name", "deviation", "seeds"], rows)
 
 
 def _page(comparison: Comparison) -> str:
@@ -132,7 +149,7 @@ def _page(comparison: Comparison) -> str:
     fits = comparison.calibration and {names[name]: fit for name, fit in comparison.calibration.items()}
     models = {names[name]: entries for name, entries in comparison.models.items()}
     comparison = replace(comparison, baseline=names[comparison.baseline], models=models, calibration=fits)
-    parts = {"tables": difference_tables(comparison), "notes": comparison_notes(comparison)}
+    parts = {"tables": [combined_table(comparison), *difference_tables(comparison)], "notes": comparison_notes(comparison)}
     return render_page("comparison.html.j2", title="Comparison of models", comparison=comparison, **parts, data=comparison.to_dict())
 
 
@@ -140,7 +157,7 @@ _KINDS: dict[str, Callable[[Comparison], str]] = {
     "html": _page,
     "json": lambda comparison: json.dumps(comparison.to_dict(), indent=2, allow_nan=False),
     "csv": lambda comparison: to_csv(_for_programs(comparison)),
-    "latex": lambda comparison: "\n\n".join(map(to_latex, difference_tables(comparison))),
+    "latex": lambda comparison: "\n\n".join(map(to_latex, [combined_table(comparison), *difference_tables(comparison)])),
     "markdown": lambda comparison: comparison_markdown(comparison.failed, difference_tables(comparison), comparison_notes(comparison)),
 }
 

@@ -23,6 +23,12 @@ LATEX_ESCAPES = (
     | {"\u03b1": r"$\alpha$", "\u03c1": r"$\rho$"}
 )
 MARKDOWN_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {letter: f"\\{letter}" for letter in "\\`*_[]|~$"}
+
+
+class Bold(str):
+    """A cell in bold."""
+
+
 _NUMBER = re.compile(r"<?[-+\u2212]?\.?\d")
 _FORMULA = re.compile(r"[=+\-@]")
 _PLAIN_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
@@ -59,12 +65,16 @@ def escape(text: str, escapes: dict[str, str]) -> str:
     return "".join(escapes.get(letter, letter) for letter in text)
 
 
-def _lines(table: DataTable, escapes: dict[str, str], separator: str) -> list[str]:
-    return [separator.join(escape(_text(cell), escapes) for cell in row) for row in (table.columns, *table.rows)]
+def _lines(table: DataTable, escapes: dict[str, str], separator: str, bold: str) -> list[str]:
+    def written(cell: Cell) -> str:
+        text = escape(_text(cell), escapes)
+        return bold % text if isinstance(cell, Bold) else text
+
+    return [separator.join(map(written, row)) for row in (table.columns, *table.rows)]
 
 
 def to_latex(table: DataTable) -> str:
-    r"""A `tabular` with the rules of booktabs.
+    r"""A `tabular` with the rules of booktabs, within a `table` with the caption if there is one.
 
     >>> print(to_latex(DataTable(["class", "ECE, %"], [["cat_1", 1.5]])))
     \begin{tabular}{lr}
@@ -76,8 +86,12 @@ def to_latex(table: DataTable) -> str:
     \end{tabular}
     """
     alignment = "".join("r" if number else "l" for number in table.numeric)
-    head, *body = (line + r" \\" for line in _lines(table, LATEX_ESCAPES, " & "))
-    return "\n".join([f"\\begin{{tabular}}{{{alignment}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"])
+    head, *body = (line + r" \\" for line in _lines(table, LATEX_ESCAPES, " & ", r"\textbf{%s}"))
+    lines = [f"\\begin{{tabular}}{{{alignment}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"]
+    if table.caption:
+        caption = f"\\caption{{{escape(_text(table.caption), LATEX_ESCAPES)}}}"
+        lines = [r"\begin{table}", r"\centering", caption, *lines, r"\end{table}"]
+    return "\n".join(lines)
 
 
 def to_csv(table: DataTable) -> str:
@@ -110,7 +124,7 @@ def to_markdown(table: DataTable) -> str:
     | --- | ---: |
     | a\|b | 0.1 |
     """
-    head, *body = (f"| {line} |" for line in _lines(table, MARKDOWN_ESCAPES, " | "))
+    head, *body = (f"| {line} |" for line in _lines(table, MARKDOWN_ESCAPES, " | ", "**%s**"))
     rule = " | ".join("---:" if number else "---" for number in table.numeric)
     return "\n".join([head, f"| {rule} |", *body])
 

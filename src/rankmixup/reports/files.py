@@ -86,4 +86,4 @@ def _for_people(evaluation: Evaluation) -> DataTable:
     columns = [f"metric, % but {', '.join(others[:-1])} and {others[-1]}" if len(others) > 1 else "metric, %"]
     columns += [f"{name}, {stage}" if len(stages) > 1 else name for stage in stages for name in ESTIMATE_COLUMNS]
     rows = [[metric_named(key).title, *(cell for each in stages.values() for cell in estimate_cells(key, each.get(key)))] for key in keys]
-    return DataTable(columns, rows)
+    return DataTable(columns, rows, f"{evaluation.source}: {evaluation.n:,} samples, {evaluation.num_classes} classes, 95 % intervals")

@@ -21,7 +21,7 @@ from rankmixup.evaluation.names import short_names
 from rankmixup.reports import groups, html_figures, html_tables
 from rankmixup.reports.comparison import comparison_notes, tests_table
 from rankmixup.reports.entry import ReportEntry
-from rankmixup.reports.export import LATEX_ESCAPES, MARKDOWN_ESCAPES
+from rankmixup.reports.export import LATEX_ESCAPES, MARKDOWN_ESCAPES, Bold
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -61,6 +61,7 @@ def render_page(template: str, **contents: Any) -> str:
         loader=PackageLoader("rankmixup.reports"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["breakable"] = breakable
+    environment.tests["bold"] = lambda cell: isinstance(cell, Bold)
     script, style = (files("rankmixup.reports").joinpath("templates", name).read_text("utf-8") for name in ("report.js", "report.css"))
     return environment.get_template(template).render(
         version=__version__,

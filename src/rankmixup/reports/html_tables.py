@@ -8,8 +8,9 @@ from rankmixup.errors import listed
 from rankmixup.evaluation.detection import FPR95_RULE
 from rankmixup.evaluation.diagrams import pooled_top_label
 from rankmixup.evaluation.group_tests import POSITIVE_GAP_KEYS
+from rankmixup.evaluation.pooling import deviation
 from rankmixup.evaluation.registry import metric_named
-from rankmixup.evaluation.results import Estimate, Evaluation, Metrics, Positive
+from rankmixup.evaluation.results import Estimate, Evaluation, Positive
 from rankmixup.evaluation.uncertainty import FEW, MISCALIBRATED
 from rankmixup.reports.entry import ReportEntry
 from rankmixup.reports.export import Cell, DataTable
@@ -17,6 +18,7 @@ from rankmixup.reports.groups import gap_sentence, worst_groups
 from rankmixup.reports.tables import (
     ESTIMATE_COLUMNS,
     POSITIVE_COLUMNS,
+    best_table,
     estimate_cells,
     p_text,
     positive_cells,
@@ -136,7 +138,7 @@ def summary_table(entries: Sequence[ReportEntry]) -> DataTable:
 def positive_table(entries: Sequence[ReportEntry]) -> DataTable | None:
     """One row for each model that has a positive class, and one after calibration."""
     rows: list[list[Cell]] = [
-        [f"{entry.name}{after}", found.positive.title, len(entry.scores), *positive_cells(found.positive)]
+        [f"{entry.name}{after}", found.positive.title, entry.evaluation.n, *positive_cells(found.positive)]
         for entry in entries
         for after, found in (("", entry.evaluation), (", calibrated", entry.evaluation.calibration))
         if found and found.positive
@@ -145,16 +147,16 @@ def positive_table(entries: Sequence[ReportEntry]) -> DataTable | None:
 
 
 def overview_table(entries: Sequence[ReportEntry]) -> DataTable:
-    """Every metric of every model, before and after calibration."""
-    named: dict[str, Metrics] = {}
+    """Every metric of every model, before and after calibration, with the deviation over its seeds if it has several."""
+    values: dict[str, dict[str, tuple[float, float | None] | None]] = {}
     for entry in entries:
-        named |= {entry.name: entry.before, **({f"{entry.name}, calibrated": entry.after} if entry.after else {})}
-    keys = list(dict.fromkeys(key for metrics in named.values() for key, estimate in metrics.items() if estimate))
-    cells = [[estimate_cells(key, metrics.get(key))[0] for key in keys] for metrics in named.values()]
-    if len(keys) < len(named):  # the longer side goes down the page
-        return DataTable(["model", *map(titled, keys)], [[name, *row] for name, row in zip(named, cells, strict=True)], "All metrics")
-    rows = [[titled(key), *column] for key, column in zip(keys, zip(*cells, strict=True), strict=True)]
-    return DataTable(["metric", *named], rows, "All metrics")
+        for name, metrics in ((entry.name, entry.before), (f"{entry.name}, calibrated", entry.after or {})):
+            found = {key: each for key, each in metrics.items() if each}
+            calibrated = name != entry.name
+            if found:
+                values[name] = {key: (each.value, deviation(entry.evaluation, key, calibrated=calibrated)) for key, each in found.items()}
+    over = ", means and standard deviations over seeds" if any(len(entry.evaluation.runs) > 1 for entry in entries) else ""
+    return best_table(values, f"All metrics{over}{', the best in bold' if len(values) > 1 else ''}")
 
 
 def metrics_table(entry: ReportEntry) -> DataTable:

@@ -35,7 +35,7 @@ def write_results(card: Scorecard, folder: Path) -> list[Path]:
         "scorecard.csv": to_csv(scorecard.program_table(card)),
         "claims.csv": to_csv(scorecard.claim_parts_table(card)),
         "scorecard.md": results_page(card, "figures"),
-        "scorecard.tex": "\n\n".join(f"% {table.caption}\n{to_latex(table)}" for table in tables),
+        "scorecard.tex": "\n\n".join(map(to_latex, tables)),
         "scorecard.html": _html_page(card),
     }
     write_json(folder / "scorecard.json", card.to_dict())

@@ -6,8 +6,10 @@
   const startsNumber = /^<?[-+\u2212]?\.?\d/;
   const number = (text) => parseFloat(text.replace(/^</, "").replace("\u2212", "-").replace(/,/g, ""));
 
-  /* The table as it stands: titles, then rows in their present order. */
+  /* The table as it stands: caption and titles, then rows in their present order; which of their cells are bold. */
   const contents = (table) => ({
+    caption: clean(table.caption.textContent),
+    bold: [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.querySelector("strong") !== null)),
     columns: [...table.tHead.rows[0].cells].map((cell) => clean(cell.textContent)),
     rows: [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => clean(cell.textContent))),
   });
@@ -23,14 +25,18 @@
     return /[,"]/.test(safe) ? '"' + safe.replaceAll('"', '""') + '"' : safe;
   };
   const writers = {
-    LaTeX: ({ columns, rows }) => {
-      const line = (cells) => cells.map((text) => escaped(text, "latex")).join(" & ") + " \\\\";
+    LaTeX: ({ caption, columns, rows, bold }) => {
+      const cell = (text, marked) => (marked ? "\\textbf{" + escaped(text, "latex") + "}" : escaped(text, "latex"));
+      const line = (cells, row = -1) => cells.map((text, column) => cell(text, row >= 0 && bold[row][column])).join(" & ") + " \\\\";
       const alignment = columns.map((_, column) => (isNumeric(rows, column) ? "r" : "l")).join("");
-      return ["\\begin{tabular}{" + alignment + "}", "\\toprule", line(columns), "\\midrule", ...rows.map(line), "\\bottomrule", "\\end{tabular}"].join("\n");
+      const body = ["\\toprule", line(columns), "\\midrule", ...rows.map(line), "\\bottomrule"];
+      const tabular = ["\\begin{tabular}{" + alignment + "}", ...body, "\\end{tabular}"];
+      return ["\\begin{table}", "\\centering", "\\caption{" + escaped(caption, "latex") + "}", ...tabular, "\\end{table}"].join("\n");
     },
     CSV: ({ columns, rows }) => [columns, ...rows].map((cells) => cells.map(field).join(",")).join("\n"),
-    Markdown: ({ columns, rows }) => {
-      const line = (cells) => "| " + cells.map((text) => escaped(text, "markdown")).join(" | ") + " |";
+    Markdown: ({ columns, rows, bold }) => {
+      const cell = (text, marked) => (marked ? "**" + escaped(text, "markdown") + "**" : escaped(text, "markdown"));
+      const line = (cells, row = -1) => "| " + cells.map((text, column) => cell(text, row >= 0 && bold[row][column])).join(" | ") + " |";
       const rule = "| " + columns.map((_, column) => (isNumeric(rows, column) ? "---:" : "---")).join(" | ") + " |";
       return [line(columns), rule, ...rows.map(line)].join("\n");
     },

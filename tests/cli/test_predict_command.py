@@ -11,6 +11,7 @@ import pytest
 
 import rankmixup as rm
 from rankmixup.cli.main import main
+from rankmixup.evaluation.acceptance import Kept, Threshold
 from tests.deploy.conftest import make_images, new_images, stored  # noqa: F401 - fixtures
 from tests.test_schemas import validate
 
@@ -41,6 +42,35 @@ def test_unreadable_images_are_named_and_left_out(stored, new_images, tmp_path, 
     assert list(found["unreadable"]) == ["bad.png"]
     validate("predict", found)
     assert "error: image bad.png cannot be read" in capsys.readouterr().err
+
+
+def test_a_threshold_goes_with_the_predictions_and_the_export(stored, new_images, tmp_path, capsys):  # noqa: F811
+    folder, output, asked = tmp_path / "model", tmp_path / "predictions.csv", ["--accept-at", "accuracy=95%"]
+    assert main(["predict", str(stored.path), str(new_images), "-o", str(output), *asked]) == 0
+    assert [row["accepted"] for row in csv.DictReader(output.read_text().splitlines())] == ["false"] * 12
+    assert "nothing is accepted, 6 samples (val) show it at no confidence; it takes 72 without an error" in capsys.readouterr().err
+    assert main(["export", str(stored.path), "-o", str(tmp_path / "none"), *asked]) == 0
+    model = rm.load(stored, accept_at=0.95)
+    assert rm.load(tmp_path / "none").threshold == model.threshold
+    confidence = model.predict_proba(new_images).amax(dim=1)
+    model.threshold = Threshold(0.95, confidence.sort().values[3:5].mean().item(), "val", Kept(200, 150, 149))
+    expected = (confidence >= model.threshold.confidence).tolist()
+    assert sum(expected) == 8
+    model.export(folder)
+    assert rm.load(folder).threshold == model.threshold
+    assert "Accepted at accuracy 95 %: confidence of at least" in (folder / "README.md").read_text()
+    capsys.readouterr()
+    assert main(["predict", str(folder), str(new_images), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    validate("predict", found)
+    assert [row["accepted"] for row in found["predictions"]] == expected
+    assert found["acceptance"]["confidence"] == model.threshold.confidence
+    assert main(["evaluate", str(folder), "--on", f"folder:{new_images}", "--replicates", "10", "--json"]) == 0
+    checked = json.loads(capsys.readouterr().out)["acceptance"]
+    assert (checked["threshold"], checked["test"]["kept"]) == (model.threshold.confidence, 8)
+    assert main(["predict", str(folder), str(new_images), *asked]) == 2
+    assert "accept_at must be given when a folder is exported" in capsys.readouterr().err
+    assert rm.load(folder, calibrate_with=None).threshold is None
 
 
 def test_wrong_requests_write_nothing(stored, new_images, tmp_path, capsys):  # noqa: F811

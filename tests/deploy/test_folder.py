@@ -54,6 +54,26 @@ def test_a_pickle_in_place_of_weights_executes_nothing(folder, tmp_path, write):
     assert not (tmp_path / "executed").exists()
 
 
+def test_a_threshold_that_is_none_is_refused(folder):
+    said = json.loads((folder / "config.json").read_text())
+    kept = {"n": 9, "kept": 8, "right": 7}
+    good = {"accuracy": 0.9, "confidence": 0.5, "chosen_on": "val", "calibration": kept}
+    wrong = {
+        "confidence must be a number or null": {"confidence": "high"},
+        "confidence of a threshold must be between 0 and 1, got 2": {"confidence": 2.0},
+        "accept_at must be an accuracy between 0 and 1": {"accuracy": 95},
+        "right <= kept <= n": {"calibration": kept | {"right": 9}},
+        "kept must be an integer": {"calibration": kept | {"kept": -1}},
+    }
+    for message, change in wrong.items():
+        (folder / "config.json").write_text(json.dumps(said | {"acceptance": good | change}))
+        signed(folder)
+        refused(folder, f"config.json: .*{message}")
+    (folder / "config.json").write_text(json.dumps(said | {"acceptance": good}))
+    signed(folder)
+    assert rm.load(folder).threshold.confidence == 0.5
+
+
 def test_a_graph_is_never_read(folder, tmp_path):
     with (folder / "model.pt2").open("wb") as file:
         pickle.dump(Payload(tmp_path / "executed"), file)

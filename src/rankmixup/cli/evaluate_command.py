@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from rankmixup.cli.group_options import GroupOptions
-from rankmixup.cli.options import Evaluating, Json, OODOptions, OptionalPath, Source, data_source
+from rankmixup.cli.options import AcceptAt, Evaluating, Json, OODOptions, OptionalPath, Source, data_source
 from rankmixup.cli.output import answer, print_warnings
 from rankmixup.cli.outputs import Conditions, Outputs
 from rankmixup.errors import InvalidInput, one_line, require
@@ -36,6 +36,8 @@ class Evaluate(Outputs, Evaluating, OODOptions, GroupOptions):
     before it for the value after calibration, `ood.NAME.` for a set of --ood, or `groups.NAME.` for any group of a --group), or one of
     `positive.observed_over_expected`, `positive.intercept`, `positive.slope`, `positive.ece` and `positive.auroc` of the positive class; <
     or >; a fraction or a percentage; and optionally :low or :high to compare that end of the interval."""
+    accept_at: AcceptAt = None
+    """Find the confidence above which predictions have this accuracy: chosen on the held-out scores, checked on the test scores."""
     json: Json = False
 
     @property
@@ -63,10 +65,12 @@ class Evaluate(Outputs, Evaluating, OODOptions, GroupOptions):
         scores = model.scores(data, self.data_root, download=self.download)
         name = one_line(f"{self.source} on {self.on}")
         if model.calibrator is not None and self.calibrate_on is None:  # of a folder, which has no validation scores
-            return Source(name, scores, model.calibrator, model.calibrator.report_.split)
+            return Source(name, scores, model.calibrator, model.calibrator.report_.split, threshold=model.threshold)
         if isinstance(model.origin.place, Path):
             held_out = None if self.calibrate_on is None else self.read(self.calibrate_on)
-            return Source(name, scores, held_out, self.calibrate_on.name if self.calibrate_on else "")
+            return Source(
+                name, scores, held_out, self.calibrate_on.name if self.calibrate_on else "", threshold=None if held_out else model.threshold
+            )
         return dataclasses.replace(self.open(self.source, self.calibrate_on), name=name, test=scores)
 
 
@@ -85,7 +89,8 @@ def run(options: Evaluate) -> int:
     ood, shared = options.read_ood(source.stored)
     groups = options.read_groups(options.source if options.source.is_file() else None)
     with print_warnings():
-        evaluation = options.evaluate(source, ood=ood, shared_classes=shared, score=options.score, groups=groups)
+        more = {"accept_at": options.accept_at or source.threshold, "groups": groups}
+        evaluation = options.evaluate(source, ood=ood, shared_classes=shared, score=options.score, **more)
         evaluation = with_failures(evaluation, conditions)
     options.write(evaluation)
     answer(options.json, evaluation.to_dict, lambda: evaluation_table(evaluation))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from rankmixup.cli.options import Json, OptionalPath
+from rankmixup.cli.options import AcceptAt, Json, OptionalPath
 from rankmixup.cli.output import answer, print_warnings
 from rankmixup.errors import one_line
 
@@ -34,6 +34,8 @@ class Export:
     """Licence of the model, for its card, as the Hugging Face Hub names it, such as apache-2.0."""
     data_root: OptionalPath = None
     """Folder that contains the data sets; by default RANKMIXUP_DATA, then data. Test images to compare on are read from there."""
+    accept_at: AcceptAt = None
+    """Store the confidence above which predictions have this accuracy, chosen on the run's validation scores; predict then applies it."""
     json: Json = False
 
 
@@ -45,7 +47,7 @@ def run(options: Export) -> None:
 
     given = None if options.calibrate_with == "none" else options.calibrate_with
     with print_warnings():
-        model = load(options.source, calibrate_with=given, device="cpu")
+        model = load(options.source, calibrate_with=given, device="cpu", accept_at=options.accept_at)
     more = {"normalise_inside": options.normalise_inside, "data_root": options.data_root, "licence": options.licence}
     exported = model.export(options.output, options.to, **more)
 

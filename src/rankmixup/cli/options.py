@@ -11,6 +11,7 @@ from rankmixup.errors import InvalidInput, one_line, require, require_whole
 if TYPE_CHECKING:
     from rankmixup.data import DataSource
     from rankmixup.evaluation import Evaluation, Scores
+    from rankmixup.evaluation.acceptance import Threshold
     from rankmixup.posthoc import Calibrator
     from rankmixup.runs import StoredRun
 
@@ -26,6 +27,9 @@ Column = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint=
 Columns = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="(default: from their names)")]
 
 
+AcceptAt = Annotated[str | None, tyro.conf.arg(metavar="accuracy=95%", help_behavior_hint="(optional)")]
+
+
 @dataclass(frozen=True)
 class Source:
     """Test scores with their name, and held-out scores to calibrate on if there are any."""
@@ -35,6 +39,8 @@ class Source:
     held_out: "Scores | Calibrator | None" = None
     fitted_on: str = ""
     stored: "StoredRun | None" = None
+    threshold: "Threshold | None" = None
+    """Of an exported folder."""
 
 
 @dataclass(kw_only=True)

@@ -1,6 +1,7 @@
 """rankmixup predict."""
 
 import csv
+import dataclasses
 import io
 import json
 import sys
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from rankmixup.cli.options import Json, OptionalPath
+from rankmixup.cli.options import AcceptAt, Json, OptionalPath
 from rankmixup.cli.output import console, print_warnings, require_writable
 from rankmixup.errors import one_line, require
 
@@ -42,6 +43,9 @@ class Predict:
     """Threads that decode images while others are predicted."""
     device: str = "auto"
     """Device, such as cpu or cuda:0; auto takes a GPU if there is one."""
+    accept_at: AcceptAt = None
+    """Add whether each prediction is accepted: those above the confidence at which the run's validation samples have this accuracy. A
+    folder that was exported with it has one."""
     json: Json = False
 
 
@@ -58,10 +62,11 @@ def run(options: Predict) -> int:
 
     given = None if options.calibrate_with == "none" else options.calibrate_with
     with print_warnings():
-        model = load(options.source, calibrate_with=given, device=options.device)
+        model = load(options.source, calibrate_with=given, device=options.device, accept_at=options.accept_at)
     rows, bad = _predicted(model, options)
     as_json = options.json or (options.output is not None and options.output.suffix == ".json")
-    text = json.dumps({"schema": 1, "predictions": rows, "unreadable": bad}, indent=2) if as_json else _csv(rows, options.top)
+    head = {"schema": 1} | ({"acceptance": dataclasses.asdict(model.threshold)} if model.threshold else {})
+    text = json.dumps({**head, "predictions": rows, "unreadable": bad}, indent=2) if as_json else _csv(rows, options.top)
     if options.output is None:
         print(text)
     else:
@@ -69,6 +74,8 @@ def run(options: Predict) -> int:
 
         write_text(options.output, text)
         console(stderr=True).print(f"{len(rows)} predictions: {one_line(str(options.output))}", soft_wrap=True)
+    if model.threshold:
+        console(stderr=True).print(f"accepted at {model.threshold}", soft_wrap=True, markup=False)
     for name, reason in bad.items():
         print(f"error: image {one_line(name)} cannot be read ({one_line(reason)}) and was left out", file=sys.stderr)
     return 1 if bad else 0
@@ -86,10 +93,12 @@ def _predicted(model: "CalibratedModel", options: Predict) -> tuple[list[dict[st
         prefix = f"{path}/" if len(found) > 1 and path.is_dir() else ""
         for names, probabilities in model.predict_files(files, bad, batch_size=options.batch_size, workers=options.workers):
             best = probabilities.topk(min(options.top, probabilities.shape[1]), dim=1)
-            for name, values, labels in zip(names, best.values.tolist(), best.indices.tolist(), strict=True):
+            accepts = model.threshold.accepts(probabilities).tolist() if model.threshold else [None] * len(names)
+            for name, values, labels, accepted in zip(names, best.values.tolist(), best.indices.tolist(), accepts, strict=True):
                 ranked = [{"label": model.class_names[label], "probability": value} for value, label in zip(values, labels, strict=True)]
                 shown = str(path) if not path.is_dir() else prefix + name
-                rows.append({"name": shown, "label": ranked[0]["label"], "confidence": values[0], "top": ranked})
+                more = {} if accepted is None else {"accepted": accepted}
+                rows.append({"name": shown, "label": ranked[0]["label"], "confidence": values[0], **more, "top": ranked})
         unreadable |= {str(path) if not path.is_dir() else prefix + name: reason for name, reason in bad.items()}
     return rows, unreadable
 
@@ -97,11 +106,12 @@ def _predicted(model: "CalibratedModel", options: Predict) -> tuple[list[dict[st
 def _csv(rows: list[dict[str, Any]], top: int) -> str:
     """The predictions as a table whose names are those of the files to the last character, so that other tables can be joined by them."""
     count = max((len(row["top"]) for row in rows), default=top)
-    columns = ["name", "label", "confidence", *(f"{kind}_{place}" for place in range(2, count + 1) for kind in ("label", "probability"))]
+    given = ["accepted"] if any("accepted" in row for row in rows) else []
+    others = [f"{kind}_{place}" for place in range(2, count + 1) for kind in ("label", "probability")]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerow(["name", "label", "confidence", *given, *others])
     for row in rows:
-        others = [value for each in row["top"][1:] for value in (each["label"], each["probability"])]
-        writer.writerow([row["name"], row["label"], row["confidence"], *others])
+        values = [value for each in row["top"][1:] for value in (each["label"], each["probability"])]
+        writer.writerow([row["name"], row["label"], row["confidence"], *(str(row[each]).lower() for each in given), *values])
     return text.getvalue().removesuffix("\n")

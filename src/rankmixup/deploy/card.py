@@ -41,7 +41,9 @@ def write_card(model: CalibratedModel, folder: Path, config: Mapping[str, Any], 
                 shutil.copyfile(place / name, folder / name)
     elif isinstance(place, StoredRun):
         protocol = place.run.data.protocol
-        evaluation = evaluate_scores(place.scores("test"), model.calibrator, source=place.run.method.name, protocol=protocol)
+        evaluation = evaluate_scores(
+            place.scores("test"), model.calibrator, source=place.run.method.name, protocol=protocol, accept_at=model.threshold
+        )
         scores = {"before calibration": evaluation.test, "after calibration": evaluation.calibrated}
         figure = reliability_figure({name: reliability([each]) for name, each in scores.items() if each is not None})
         with drawing():
@@ -84,6 +86,7 @@ def model_card(model: CalibratedModel, stored: StoredRun, evaluation: Evaluation
         f"```python\nimport rankmixup as rm\n\nmodel = rm.load({_FOLDER!r})\n{use}\n```",
         *_preprocessing(config["preprocessing"], graphs),
         "## Calibration",
+        *([f"Accepted at {evaluation.acceptance}."] if evaluation.acceptance else []),
         f"{evaluation.n:,} test samples; in percent, except NLL and Brier score; with 95 % intervals. The noise floor is what perfectly "
         "calibrated models with the same confidences show.",
         to_markdown(DataTable(columns, rows)),

@@ -98,7 +98,9 @@ def export_model(
             program = exported_program(ServedModel(source, normalises=normalise_inside), served[:2].contiguous())
         for name in graphs:
             write, run = _GRAPHS[name]
-            write(program, place / f"model.{name}", {key: described[key] for key in ("class_names", "preprocessing", "graphs")})
+            write(
+                program, place / f"model.{name}", {key: described[key] for key in ("class_names", "preprocessing", "graphs", "acceptance")}
+            )
             differences[name] = _compare(name, expected, run(place / f"model.{name}", [served[part] for part in parts]))
         write_weights(source, place)
         write_json(place / CONFIG, described)

@@ -16,6 +16,8 @@ import rankmixup
 from rankmixup.data import View
 from rankmixup.deploy.model import CalibratedModel, Origin
 from rankmixup.errors import InvalidInput, listed, one_line, require, shown
+from rankmixup.evaluation.acceptance import Threshold
+from rankmixup.evaluation.score_files import errors_about
 from rankmixup.files import file_hash, read_json, readable, reason, write_atomic
 from rankmixup.models import build_model
 from rankmixup.posthoc import CALIBRATORS, Calibrator, FitReport
@@ -37,6 +39,10 @@ class NetworkRecord:
     in_channels: Positive
 
 
+class StoredThreshold(Threshold, Record):
+    """As config.json holds it."""
+
+
 @dataclass(frozen=True)
 class Description(Record):
     """config.json."""
@@ -49,6 +55,8 @@ class Description(Record):
     """What the calibrator is and did, see `FitReport`; nothing without one."""
     run: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, Any] = field(default_factory=dict)
+    acceptance: Mapping[str, Any] = field(default_factory=dict)
+    """From which confidence predictions are accepted, see `Threshold`; nothing unless it was asked for."""
 
     @classmethod
     def of(cls, model: CalibratedModel) -> "Description":
@@ -57,7 +65,8 @@ class Description(Record):
         network = NetworkRecord(model.origin.network, len(names), view.image_size, view.in_channels)
         calibration = {} if model.calibrator is None else dataclasses.asdict(model.calibrator.report_)
         versions = {"rankmixup": rankmixup.__version__, "torch": str(torch.__version__)}
-        return cls(1, network, names, view, calibration, model.origin.run, versions)
+        acceptance = {} if model.threshold is None else dataclasses.asdict(model.threshold)
+        return cls(1, network, names, view, calibration, model.origin.run, versions, acceptance)
 
     @classmethod
     def from_dict(cls, data: Any, name: str) -> "Description":
@@ -107,7 +116,12 @@ def read_folder(folder: Path, network: nn.Module | None = None, *, calibrated: b
     network = _filled(network or _built(said.network, parts["network"]), parts["network"], folder / WEIGHTS)
     calibrator = _calibrator(said, parts["calibration"], folder) if calibrated and said.calibration else None
     origin = Origin(said.network.name, said.run, folder)
-    return CalibratedModel(in_memory_format(network, said.preprocessing), calibrator, said.class_names, said.preprocessing, origin)
+    # It is about calibrated confidences.
+    kept = said.acceptance if calibrator or not said.calibration else {}
+    with errors_about(folder / CONFIG):
+        threshold = Threshold(**vars(StoredThreshold.from_dict(kept, "acceptance"))) if kept else None
+    network = in_memory_format(network, said.preprocessing)
+    return CalibratedModel(network, calibrator, said.class_names, said.preprocessing, origin, threshold)
 
 
 def _built(record: NetworkRecord, state: Mapping[str, Tensor]) -> nn.Module:

@@ -17,6 +17,7 @@ from rankmixup.data.transforms import normalise
 from rankmixup.deploy.inputs import Input, decoded_batches, input_batches
 from rankmixup.errors import InvalidInput, listed, require, require_whole, shown
 from rankmixup.evaluation import Evaluation, Scores, evaluate, evaluate_scores
+from rankmixup.evaluation.acceptance import Threshold
 from rankmixup.posthoc import Calibrator
 from rankmixup.runs import StoredRun
 from rankmixup.types import evaluating
@@ -49,11 +50,21 @@ class CalibratedModel(nn.Module):
         class_names: A name for each class.
         view: How images become the network's input.
         origin: Where it comes from.
+        threshold: The confidence from which predictions are accepted, if one was asked for; `threshold.accepts(probabilities)` applies it.
     """
 
-    def __init__(self, network: nn.Module, calibrator: Calibrator | None, class_names: Sequence[str], view: View, origin: Origin):
+    def __init__(
+        self,
+        network: nn.Module,
+        calibrator: Calibrator | None,
+        class_names: Sequence[str],
+        view: View,
+        origin: Origin,
+        threshold: Threshold | None = None,
+    ):
         super().__init__()
         self.network, self.calibrator, self.class_names, self.view, self.origin = network, calibrator, tuple(class_names), view, origin
+        self.threshold = threshold
         self.calibration: nn.Module = nn.Identity() if calibrator is None else calibrator.module()
         self.eval()
 
@@ -126,6 +137,7 @@ class CalibratedModel(nn.Module):
             download: Whether a data set that is not there is downloaded.
             **options: Passed on to `rankmixup.evaluate`, such as `num_bins` and `replicates`.
         """
+        options.setdefault("accept_at", self.threshold)
         if isinstance(data, str | DataSource):
             source = parse_source(data) if isinstance(data, str) else data
             root = None if data_root is None else Path(data_root)

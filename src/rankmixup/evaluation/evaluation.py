@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from rankmixup import random
 from rankmixup.errors import InvalidInput, require, require_whole, shown
+from rankmixup.evaluation.acceptance import Threshold, asked_accuracy, check_threshold, choose_threshold
 from rankmixup.evaluation.detection import detect_all
 from rankmixup.evaluation.group_labels import Values, all_labels
 from rankmixup.evaluation.groups import evaluate_groups
@@ -29,6 +30,8 @@ from rankmixup.types import LogitsOf, call_model, evaluating, map_leaves
 
 Array = Tensor | NDArray[np.generic] | Sequence[Any]
 """Tensors, numpy arrays or lists."""
+AcceptAt = Threshold | str | float | None
+"""The accuracy of what is accepted, or a threshold that was chosen for one."""
 
 
 def evaluate(
@@ -48,6 +51,7 @@ def evaluate(
     seed: int = 0,
     source: str = "scores",
     groups: Values | Mapping[str, Values] | None = None,
+    accept_at: AcceptAt = None,
 ) -> Evaluation:
     """Metrics of test scores with intervals and noise floors, and of the same scores after calibration on held-out ones.
 
@@ -70,6 +74,8 @@ def evaluate(
         source: Where the scores are from, as the report shows it.
         groups: The group of each sample `[N]`, texts or whole numbers, or several such groupings by name. Each group gets every metric with
             its own uncertainty, and it is tested whether groups differ.
+        accept_at: An accuracy, such as 0.95 or "accuracy=95%": the confidence is found above which predictions have it. It is chosen on
+            `calibrate_on`, after calibration, and checked on the test scores. Or a `Threshold` that was chosen before.
 
     Returns:
         The metrics as `Estimate`s; print it, or `save("report.html")`.
@@ -88,7 +94,7 @@ def evaluate(
     held_out = as_scores(*calibrate_on, from_logits) if isinstance(calibrate_on, tuple | list) else calibrate_on
     unknown = {name: as_scores(each, None, from_logits) for name, each in (ood or {}).items()}
     options: dict[str, Any] = {"source": source, "calibrate_with": calibrate_with, "objective": objective, "ood": unknown, "score": score}
-    options["groups"] = groups
+    options |= {"groups": groups, "accept_at": accept_at}
     options["positive"] = positive
     return evaluate_scores(test, held_out, **options, num_bins=num_bins, replicates=replicates, seed=seed)
 
@@ -154,6 +160,7 @@ def evaluate_scores(
     protocol: Protocol = "paper",
     shared_classes: Mapping[str, Sequence[str]] | None = None,
     groups: Values | Mapping[str, Values] | None = None,
+    accept_at: AcceptAt = None,
 ) -> Evaluation:
     """As `evaluate`, for `Scores`; a calibrator that is fitted already may take the place of `held_out`.
 
@@ -164,6 +171,12 @@ def evaluate_scores(
     seed = require_whole("seed", seed)
     groupings = all_labels(groups, len(test))
     classes, index = test.scores.shape[1], positive_index(test, positive)
+    threshold, accuracy = (
+        (accept_at, None) if isinstance(accept_at, Threshold) else (None, None if accept_at is None else asked_accuracy(accept_at))
+    )
+    if accuracy is not None:
+        rule = "accept_at must go with held-out scores (calibrate_on, --calibrate-on or a run)"
+        require(isinstance(held_out, Scores), f"{rule}, got {'a fitted calibrator' if held_out else 'none'}")
     calibrated, calibration = None, None
     estimate = partial(estimate_metrics, num_bins=num_bins, replicates=replicates, seed=seed)
     describe = None if index is None else partial(describe_positive, index=index, num_bins=num_bins, replicates=replicates, seed=seed)
@@ -174,16 +187,19 @@ def evaluate_scores(
             others = held_out.scores.shape[1]
             require(others == classes, f"held-out and test scores must have the same number of classes, got {others} and {classes}")
             calibrator = fit_calibrator(held_out, calibrate_with, objective=objective, num_bins=num_bins, fitted_on=fitted_on)
+            if accuracy is not None:
+                threshold = choose_threshold(held_out, accuracy, calibrator=calibrator, chosen_on=fitted_on)
         calibrated = Scores(calibrator.transform(test.logits.double()), test.labels, class_names=test.class_names)
         report, same_data = calibrator.report_, calibrator.fitted_on_same(test.logits)
         head = (report.method, report.objective, report.parameters, report.converged, fitted_on, report.samples, same_data, report.verdict)
         described = describe(calibrated) if describe else None
         calibration = Calibration(*head, estimate(calibrated), described)
+    acceptance = None if threshold is None else check_threshold(threshold, calibrated or test)
     detection = detect_all(test, ood or {}, score, replicates=replicates, seed=seed, shared_classes=shared_classes)
     shown = (estimate(test), calibration, detection, ())
     grouped = evaluate_groups(test, calibrated, groupings, estimate, describe, num_bins=num_bins, replicates=replicates, seed=seed)
-    described = describe(test) if describe else None
-    return Evaluation(source, len(test), classes, *shown, test, calibrated, dict(ood or {}), num_bins, protocol, grouped, described)
+    described, sets = describe(test) if describe else None, dict(ood or {})
+    return Evaluation(source, len(test), classes, *shown, test, calibrated, sets, num_bins, protocol, grouped, described, acceptance)
 
 
 def estimate_metrics(scores: Scores, *, num_bins: int = 15, replicates: int = 1000, seed: int = 0) -> Metrics:

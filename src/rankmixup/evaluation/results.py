@@ -17,6 +17,7 @@ from rankmixup.evaluation.scores import Scores
 from rankmixup.metrics.ood import OODKind
 
 if TYPE_CHECKING:
+    from rankmixup.evaluation.acceptance import Acceptance
     from rankmixup.evaluation.classes import ClassResult
     from rankmixup.evaluation.groups import Grouping, GroupMetrics
 
@@ -139,6 +140,8 @@ class Evaluation:
     """Groups of samples, by the name of each grouping."""
     positive: Positive | None = None
     """The positive class of two classes, or the one chosen with `positive=`."""
+    acceptance: "Acceptance | None" = None
+    """Which predictions to accept, if that was asked for with `accept_at=`."""
     runs: "dict[int, Evaluation]" = field(default_factory=dict, repr=False, compare=False)
     """The runs by their seed, where they are evaluated as one model."""
 
@@ -153,7 +156,7 @@ class Evaluation:
         """The JSON that `rankmixup evaluate --json` prints."""
         keys = ("source", "n", "num_classes", "metrics", "calibration", "ood", "failed", "groups", "classes")
         stamp: dict[str, Any] = {"protocol": self.protocol} if self.protocol == "release" else {}
-        stamp |= {"positive": self.positive.to_dict()} if self.positive else {}
+        stamp |= {name: plain(found) for name in ("positive", "acceptance") if (found := getattr(self, name)) is not None}
         stamp |= {"seeds": list(self.runs)} if self.runs else {}
         return {"schema": 1, **{key: plain(getattr(self, key)) for key in keys}, **stamp}
 

@@ -219,6 +219,7 @@ def _facts(entry: ReportEntry) -> dict[str, str]:
         "classes": _classes(entry),
         "positive class": evaluation.positive.title if evaluation.positive else None,
         "given as": "logits" if entry.scores.from_logits else "probabilities",
+        "accepted at": evaluation.acceptance and str(evaluation.acceptance),
         "calibration": "none",
     }
     if calibration:

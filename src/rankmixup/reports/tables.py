@@ -132,6 +132,8 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
             notes += ["Calibrated and evaluated on the same data: results after calibration are better than they would be on new data."]
         if not calibration.converged:
             notes += [f"The fit of {calibration.method} {calibration.verdict}."]
+    if evaluation.acceptance:
+        notes += [f"accepted at {evaluation.acceptance}."]
     parts += [*map(Text, notes), *([ood_table(evaluation.ood)] if evaluation.ood else [])]
     if evaluation.groups:
         from rankmixup.reports.groups import groups_text  # which uses the tables here

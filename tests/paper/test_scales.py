@@ -1,10 +1,11 @@
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from rankmixup.data import Digits
+from rankmixup.data import Digits, FashionMnist, Folder
 from rankmixup.experiments import Task, tasks_for
-from rankmixup.experiments.estimate import cost_of, training_work
+from rankmixup.experiments.estimate import _SIZES, cost_of, training_work
 from rankmixup.paper import EXPERIMENTS, find_scale
 from rankmixup.runs import Run
 
@@ -97,7 +98,27 @@ def test_what_is_done_costs_nothing_and_tells_the_pace(tmp_path, monkeypatch):
 
 
 def test_data_of_unknown_size_is_not_counted(tmp_path):
-    cost = cost_of([Task(Run("ce", data="svhn")), Task(Run("ce"))], tmp_path, "core")
+    gone = Folder(path=str(tmp_path / "gone"), fingerprint="of what it was", image_size=8, augment="none")
+    cost = cost_of([Task(Run("ce", data=gone)), Task(Run("ce"))], tmp_path, "core")
     assert (cost.runs, cost.unknown) == (2, 1)
     assert 0 < cost.seconds < 60
     assert "nothing for 1 runs" in cost.assumptions
+
+
+@pytest.mark.parametrize("name", ["fashion-mnist", "svhn", "cifar10", "tiny-imagenet"])
+def test_published_data_have_a_size_before_they_are_read(name, tmp_path):
+    assert cost_of([Task(Run("ce", data=name, model=None if name != "tiny-imagenet" else "resnet50:tiny"))], tmp_path, "core").unknown == 0
+
+
+def test_the_size_of_data_of_ones_own_is_that_of_its_files(tmp_path):
+    x, y = np.zeros((100, 8, 8), dtype=np.uint8), np.arange(100) % 2
+    np.savez(tmp_path / "few.npz", x=x, y=y)
+    np.savez(tmp_path / "many.npz", x=np.tile(x, (9, 1, 1)), y=np.tile(y, 9))
+    few, many = (training_work(Run("ce", data=f"npz:{tmp_path / name}.npz")) for name in ("few", "many"))
+    assert many == pytest.approx(9 * few)
+
+
+@pytest.mark.data
+def test_the_sizes_are_those_of_the_data():
+    data = FashionMnist().load()
+    assert (len(data.train), len(data.val), len(data.test)) == _SIZES["fashion-mnist"][2:]

@@ -80,7 +80,7 @@ def print_estimate(tasks: "Sequence[Task]", options: WorkOptions, device: "Devic
     """Print the estimated cost of `tasks`."""
     from rankmixup.experiments.estimate import cost_of
 
-    found = cost_of(tasks, options.runs, device)
+    found = cost_of(tasks, options.runs, device, options.data_root)
     hours, cores = found.seconds / 3600, options.workers or os.cpu_count() or 1
     cost = f"{_rounded(hours)} GPU hours"
     if device == "core":

@@ -43,6 +43,7 @@ _AREAS = {
     "predict": ("pictures", "try_predict_command", 3_000),
     "groups": ("groupings", "try_grouping", 12_000),
     "shift": ("shifted", "try_shift", 8_000),
+    "adapters": ("adapters", "try_adapter", 6_000),
 }
 """Module, function and number of inputs."""
 

@@ -222,10 +222,30 @@ def test_a_state_of_version_0_2_which_does_not_say_whose_it_is():
         named("focal", gamma="auto").load_state_dict({"_extra_state": torch.cat([torch.zeros(56, dtype=torch.uint8), state[:-label]])})
 
 
-@pytest.mark.parametrize("damaged", [torch.zeros(5), torch.zeros(7, dtype=torch.uint8), torch.zeros((), dtype=torch.uint8)])
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        torch.zeros(5),
+        torch.zeros(7, dtype=torch.uint8),
+        torch.zeros((), dtype=torch.uint8),
+        torch.zeros(7, dtype=torch.uint8, device="meta"),
+        3,
+    ],
+)
 def test_a_state_that_is_none_is_refused(damaged):
-    with pytest.raises(InvalidInput, match=r"^state must be"):
+    with unchecked(), pytest.raises(InvalidInput, match=r"^state must be"):
         named("mixup").load_state_dict({"_extra_state": damaged})
+
+
+@pytest.mark.parametrize("place", [16 + 16 + 8 * 6, 16 + 16 + 8 * 7 + 8])  # the value of the dial, the random stream
+def test_a_state_that_is_damaged_is_refused_before_anything_is_changed(place):
+    step = named("rankmixup-auto")
+    before = step.state_dict()["_extra_state"].clone()
+    state = before.clone()
+    state[:8], state[place : place + 8] = 1, 255  # other counters, and NaN
+    with pytest.raises(InvalidInput, match=r"^state must be that of rankmixup-auto with margin in -20\.\.20, got one that is damaged$"):
+        step.load_state_dict({"_extra_state": state})
+    assert torch.equal(step.state_dict()["_extra_state"], before)
 
 
 def test_state_of_a_method_is_checkpointed_with_its_stream():

@@ -195,7 +195,8 @@ class Objective(nn.Module):
 
     def set_extra_state(self, state: Tensor) -> None:
         """Continue where the saved objective stood."""
-        require(state.dtype == torch.uint8 and state.ndim == 1, f"state must be bytes, got {state.dtype} of shape {list(state.shape)}")
+        dense = isinstance(state, Tensor) and state.layout == torch.strided and not (state.is_nested or state.is_meta)
+        require(dense and state.dtype == torch.uint8 and state.ndim == 1, f"state must be a tensor [N] of bytes, got {shown(state)}")
         content, mark, label = state.cpu().numpy().tobytes().rpartition(_MARK)
         content, found = (content, label.decode(errors="replace")) if mark else (label, "")
         # Version 0.2 did not say whose a state is. Without dials there is nothing in it that another method could take for something else.
@@ -204,11 +205,17 @@ class Objective(nn.Module):
         sizes = [16, *map(len, self._dial_bytes()), len(self._ctx.rng.get_state())]
         require(len(content) == sum(sizes), f"{rule}, which has {sum(sizes)} bytes, got {len(content)}")
         counters, *dials, stream = torch.frombuffer(bytearray(content), dtype=torch.uint8).split(sizes)
+        numbers = [each.clone().view(torch.float64) for each in dials]
+        valid = all(bool(each[2:].isfinite().all()) for each in numbers)
+        try:  # before anything is changed
+            torch.Generator().set_state(stream.clone())
+        except RuntimeError:
+            valid = False
+        require(valid, f"{rule}, got one that is damaged")
         self.epoch, self.steps = counters.clone().view(torch.long).tolist()
-        for each in dials:
-            numbers = each.clone().view(torch.float64)
-            self._fit = numbers[:2].float()
-            self._controller.restore(numbers[2:])
+        for each in numbers:
+            self._fit = each[:2].float()
+            self._controller.restore(each[2:])
             self._set_dials()
         self._ctx.rng.set_state(stream.clone())
 

@@ -129,7 +129,9 @@ def test_options_of_a_sweep_and_of_training():
     ("argv", "message"),
     [
         (["--margin", "1"], "METHOD must come first"),
-        (["rankmixup-mrl", "1"], "values must follow the option they are for, got '1'"),
+        (["rankmixup-mrl", "1"], "unknown method '1'"),
+        (["rankmixup-mrl", "mrl"], "a sweep must be given each method once, got rankmixup-mrl, mrl"),
+        (["ce", "rankmixup-mrl", "--margin", "1", "2"], "--margin"),
         (["rankmixup-mrl", "--seed", "1"], "a sweep must be given --seeds N"),
         (["rankmixup-mrl", "--margin", "1", "--margin", "2"], "--margin must be given once"),
         (["rankmixup-mrl", "--margin", "1", "2", "--metric", "eec"], "unknown metric 'eec'; did you mean 'ece'"),
@@ -199,6 +201,21 @@ def test_a_sweep_ranks_on_validation_and_tests_the_best_alone(capsys, tmp_path, 
     table = capsys.readouterr().out
     assert table.index("margin=2") < table.index("margin=3") < table.index("margin=1") < table.index("margin=2, on test")
     assert answer(capsys, *argv, "--dry-run")["runs"] == 6
+
+
+def test_a_sweep_of_several_methods_ranks_them_together(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("rankmixup.experiments.run_tasks", lambda tasks, place, **options: iter(()))
+
+    def result(stored):
+        value = stored.run.optimisation.lr + (stored.run.method.name == "mbls")
+        return SimpleNamespace(metrics={split: {"nll": value, "accuracy": 0.5, "ece": value} for split in ("val", "test")})
+
+    monkeypatch.setattr("rankmixup.runs.StoredRun.result", result)
+    found = answer(capsys, "sweep", "mbls", "ce", "--lr", "0.2", "0.1", "--seeds", "2", "--runs", str(tmp_path))
+    assert (found["methods"], found["best"]) == (["mbls", "ce"], "ce lr=0.1")
+    assert [entry["setting"] for entry in found["ranked"]] == ["ce lr=0.1", "ce lr=0.2", "mbls lr=0.1", "mbls lr=0.2"]
+    assert len({run for entry in found["ranked"] for run in entry["runs"]}) == 8
+    assert answer(capsys, "sweep", "mbls", "ce", "--dry-run")["settings"] == ["mbls", "ce"]
 
 
 def test_a_damaged_run_is_shown_beside_the_others(capsys, tmp_path):

@@ -27,7 +27,7 @@ COMMANDS = {
     "shift": "measure calibration on corrupted test images: CIFAR-10-C and its kind, from files or generated",
     "report": "write one HTML page about runs or files of scores",
     "reproduce": "reproduce the paper's tables and figures and compare them with the published numbers",
-    "sweep": "train every combination of some settings and rank them on validation data: rankmixup sweep METHOD [options]",
+    "sweep": "train every combination of some settings and rank them on validation data: rankmixup sweep METHOD ... [options]",
     "list": "list methods, mixers, models, data, corruptions, metrics, calibrators or experiments",
     "doctor": "show versions, devices, data and runs of this installation, for a bug report",
 }

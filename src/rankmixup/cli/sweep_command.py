@@ -11,11 +11,14 @@ from rankmixup.cli.work import WorkOptions, print_estimate, raise_failures
 from rankmixup.errors import InvalidInput, require, require_whole
 from rankmixup.hardware import Hardware
 
-_DESCRIPTION = """Train a method with every combination of the given values, rank the combinations on validation data, and test the best.
+_DESCRIPTION = """Train methods with every combination of the given values, rank the combinations on validation data, and test the best.
 
-METHOD is followed by options of `rankmixup train METHOD`; options with several values form the grid, as in
+One METHOD or several are followed by options of `rankmixup train METHOD`; options with several values form the grid, as in
 `rankmixup sweep rankmixup-mrl --margin 1 2 3 --mixer.alpha 1 2 --seeds 3`. Options whose value is a list, such as --milestones, are
-the same for all runs. Each run uses one device. Only the best combination is evaluated on test samples."""
+the same for all runs. Several methods, as in `rankmixup sweep ce mixup --lr 0.05 0.1`, take the options that all of them have. Each run
+uses one device. Only the best combination is evaluated on test samples; `rankmixup compare` compares the runs of several there."""
+
+AS_GIVEN = "as given"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +35,9 @@ def run(argv: list[str]) -> None:
     """Parse and run."""
     if not argv or argv[0] in ("-h", "--help"):
         parse(Sweep, ["--help"], prog="rankmixup sweep METHOD", description=_DESCRIPTION)
-    key, *rest = argv
-    require(not key.startswith("-"), f"METHOD must come first, as in 'rankmixup sweep rankmixup-mrl {key} ...', got {key!r}")
-    own, grid = _divided(rest)
+    keys = list(itertools.takewhile(lambda argument: not argument.startswith("-"), argv))
+    require(len(keys) > 0, f"METHOD must come first, as in 'rankmixup sweep rankmixup-mrl {argv[0]} ...', got {argv[0]!r}")
+    own, grid = _divided(argv[len(keys) :])
     options = parse(Sweep, own, prog="rankmixup sweep METHOD", description=_DESCRIPTION)
     options.check()
     require_whole("seeds", options.seeds, least=1)
@@ -46,25 +49,29 @@ def run(argv: list[str]) -> None:
     from rankmixup.reports.tables import sweep_table
 
     METRICS[options.metric]  # refused here, before any run is trained, if it is unknown
-    method = Method.registry[key].name
-    combinations = _combinations(grid, _sequences(key))
+    methods = {Method.registry[key].name: key for key in keys}
+    require(len(methods) == len(keys), f"a sweep must be given each method once, got {', '.join(keys)}")
+    head = {"methods": list(methods)} if len(methods) > 1 else {"method": next(iter(methods))}
     planned = {
-        name: [requested_run([key, *arguments, "--seed", str(seed)])[0] for seed in range(options.seeds)]
-        for name, arguments in combinations.items()
+        f"{method}{'' if name == AS_GIVEN else f' {name}'}" if len(methods) > 1 else name: [
+            requested_run([key, *arguments, "--seed", str(seed)])[0] for seed in range(options.seeds)
+        ]
+        for method, key in methods.items()
+        for name, arguments in _combinations(grid, _sequences(key)).items()
     }
     tasks = [Task(run) for seeds in zip(*planned.values(), strict=True) for run in dict.fromkeys(seeds)]
     if options.dry_run:
         import torch
 
         gpu = options.accelerator in ("auto", "cuda") and torch.cuda.is_available()
-        print_estimate(tasks, options, "gpu" if gpu else "core", {"method": method, "settings": list(planned)})
+        print_estimate(tasks, options, "gpu" if gpu else "core", {**head, "settings": list(planned)})
         return
 
     failed = options.train_tasks(tasks)
     lost = {event.task.run for event in failed}
     ranking = rank({name: runs for name, runs in planned.items() if not lost.intersection(runs)}, options.runs, options.metric)
     if options.json or ranking.val:
-        answer(options.json, lambda: {"method": method, "metric": options.metric, **ranking.to_dict()}, lambda: sweep_table(ranking))
+        answer(options.json, lambda: {**head, "metric": options.metric, **ranking.to_dict()}, lambda: sweep_table(ranking))
     raise_failures(failed, len(tasks))
 
 
@@ -123,6 +130,6 @@ def _combinations(grid: dict[str, list[str]], sequences: set[str]) -> dict[str, 
     found = {}
     for values in itertools.product(*axes.values()):
         varied = list(zip(axes, values, strict=True))
-        name = " ".join(f"{flag.removeprefix('--')}={value}" for flag, value in varied) or "as given"
+        name = " ".join(f"{flag.removeprefix('--')}={value}" for flag, value in varied) or AS_GIVEN
         found[name] = fixed + [argument for pair in varied for argument in pair]
     return found

@@ -163,7 +163,7 @@ class Evaluation:
     def value(self, key: str, *, calibrated: bool = False) -> float:
         """One metric's value."""
         require(not calibrated or self.calibration is not None, f"calibrated {key!r} needs calibrate_on, which was not given")
-        metrics = self.calibration.metrics if calibrated and self.calibration else self.metrics
+        metrics = all_metrics_of(self.calibration if calibrated and self.calibration else self)
         estimate = metrics.get(key)
         if estimate is None:
             raise InvalidInput(f"metric {key!r} must be one that was computed: {', '.join(k for k, v in metrics.items() if v)}")

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.console import RenderableType
@@ -11,22 +12,22 @@ from rankmixup.errors import listed
 from rankmixup.evaluation.classes import ClassMetrics
 from rankmixup.evaluation.groups import DIFFER, MIN_SAMPLES, Gap, Grouping, GroupMetrics, GroupStage
 from rankmixup.evaluation.registry import metric_named
-from rankmixup.evaluation.results import Estimate, Evaluation, all_metrics_of
+from rankmixup.evaluation.results import Evaluation, all_metrics_of
 from rankmixup.evaluation.uncertainty import MISCALIBRATED
 from rankmixup.reports.export import Cell, DataTable
 from rankmixup.reports.tables import (
     ESTIMATE_COLUMNS,
-    POSITIVE_COLUMNS,
+    SMALL,
     estimate_cells,
     p_text,
     plain_table,
-    positive_cells,
+    positive_tables,
     shown,
     shown_p_value,
     titled,
+    with_interval,
 )
 
-SMALL = f"fewer than {MIN_SAMPLES} samples"
 GROUPS_READING = (
     "corrected p: the share of random permutations of the groups in which some group deviates as much, with Holm's correction over all "
     "metrics and groupings. For ECE and overconfidence, only samples of nearly the same confidence are permuted."
@@ -86,13 +87,11 @@ def group_tables(name: str, grouping: Grouping, model: str = "") -> list[DataTab
             means = [shown("accuracy", each.mean_confidence), value_text("overconfidence", each.overconfidence)]
             row: list[Cell] = [group, each.n, shown("accuracy", each.value("accuracy")), *means]
             rows.append([*row, *(shown(key, each.value(key)) for key in ("nll", "brier")), *_judged(each)])
-        caption = f"Groups by {name}{_after(stage)}" + (f": {model}" if model else "")
-        if rows_of_class := [[group, each.n, *positive_cells(each.positive)] for group, each in found.groups.items() if each.positive]:
-            tables.append(
-                DataTable(["group", "samples", *POSITIVE_COLUMNS], rows_of_class, f"{caption}: probability of the positive class")
-            )
+        caption, of_model = f"Groups by {name}{_after(stage)}", f": {model}" if model else ""
+        if of_class := positive_groups(name, grouping)[stage]:
+            tables += [replace(each, caption=f"{each.caption}{of_model}") for each in of_class]
             caption += ": confidence of predictions"
-        tables.append(DataTable(columns, rows, caption))
+        tables.append(DataTable(columns, rows, f"{caption}{of_model}"))
     return tables
 
 
@@ -137,24 +136,12 @@ def group_sections(entries: Sequence[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def positive_compact(name: str, grouping: Grouping) -> list[DataTable]:
-    """The probability of the positive class in each group, if there is one, before and after calibration: six columns."""
-    keys = {"observed_over_expected": "observed/expected", "slope": "slope", "ece": "ECE, %"}
-    columns = ["group", "samples", *(f"{title} (95 % interval)" for title in keys.values()), "verdict"]
-    tables = []
-    for stage, found in grouping.stages.items():
-        rows: list[list[Cell]] = []
-        for group, each in found.groups.items():
-            if each.positive:
-                numbers = [_with_interval(f"positive.{key}", each.positive.metrics[key]) for key in keys]
-                rows.append([group, each.n, *numbers, SMALL if each.too_small else each.positive.verdict])
-        tables += [DataTable(columns, rows, f"Groups by {name}{_after(stage)}: probability of the positive class")] if rows else []
-    return tables
-
-
-def _with_interval(key: str, estimate: Estimate | None) -> str:
-    value, interval, *_ = (cell or "" for cell in estimate_cells(key, estimate))
-    return f"{value} ({interval})" if interval else value
+def positive_groups(name: str, grouping: Grouping) -> dict[str, list[DataTable]]:
+    """The probability of the positive class in each group, if there is one, before and after calibration."""
+    return {
+        stage: positive_tables("group", {group: each.positive for group, each in found.groups.items()}, f"Groups by {name}{_after(stage)}")
+        for stage, found in grouping.stages.items()
+    }
 
 
 def compact_table(name: str, grouping: Grouping) -> DataTable:
@@ -170,7 +157,7 @@ def compact_table(name: str, grouping: Grouping) -> DataTable:
 
 def _compact(group: GroupMetrics) -> list[str]:
     """ECE with its interval, and the verdict."""
-    return [_with_interval("ece", group.metrics.get("ece")), str(_judged(group)[-1] or "")]
+    return [with_interval("ece", group.metrics.get("ece")), str(_judged(group)[-1] or "")]
 
 
 def gap_lines(grouping: Grouping) -> list[str]:
@@ -191,7 +178,8 @@ def groups_text(evaluation: Evaluation) -> list[RenderableType]:
     for name, grouping in evaluation.groups.items():
         for stage, found in grouping.stages.items():
             title = f"\ngroups by {name}{_after(stage)}"
-            parts += [Text(title, style="bold"), *_positive_stage_table(found), _stage_table(found), Text()]
+            of_class = [part for each in positive_groups(name, grouping)[stage] for part in _positive_stage_table(each)]
+            parts += [Text(title, style="bold"), *of_class, _stage_table(found), Text()]
             parts += map(Text, _stage_sentences(found))
     return [*parts, Text(f"\n{groups_reading([evaluation])}")] if parts else []
 
@@ -205,15 +193,12 @@ def _stage_sentences(stage: GroupStage) -> list[str]:
     return [*worst_groups(stage), *(gap_sentence(key, gap) for key, gap in stage.gaps.items())]
 
 
-def _positive_stage_table(stage: GroupStage) -> list[RenderableType]:
-    """The probability of the positive class in each group, if there is one."""
-    table = plain_table("model", "n", "obs/exp", "interval", "slope", "ECE", "verdict")
+def _positive_stage_table(of_class: DataTable) -> list[RenderableType]:
+    """Its columns that a terminal has room for."""
+    table = plain_table("model", "obs/exp (interval)", "slope", "ECE", "verdict")
     table.columns[0].header, table.columns[0].min_width, table.columns[-1].min_width = "group", 9, 15
-    for group, each in stage.groups.items():
-        if each.positive is None:
-            return []
-        _, _, ratio, interval, _, _, slope, _, ece, *_, verdict = (str(cell or "") for cell in positive_cells(each.positive))
-        table.add_row(Text(group), f"{each.n:,}", ratio, interval, slope, ece, SMALL if each.too_small else verdict)
+    for group, ratio, _, slope, ece, verdict in (map(str, row) for row in of_class.rows):
+        table.add_row(Text(group), ratio, *(number.partition(" ")[0] for number in (slope, ece)), verdict)
     return [table, Text("Confidence of the predicted class:")]
 
 

@@ -9,7 +9,6 @@ from rankmixup.evaluation.detection import FPR95_RULE
 from rankmixup.evaluation.diagrams import pooled_top_label
 from rankmixup.evaluation.group_tests import POSITIVE_GAP_KEYS
 from rankmixup.evaluation.pooling import deviation
-from rankmixup.evaluation.registry import metric_named
 from rankmixup.evaluation.results import Estimate, Evaluation, Positive
 from rankmixup.evaluation.uncertainty import FEW, MISCALIBRATED
 from rankmixup.reports.entry import ReportEntry
@@ -17,12 +16,11 @@ from rankmixup.reports.export import Cell, DataTable
 from rankmixup.reports.groups import gap_sentence, worst_groups
 from rankmixup.reports.tables import (
     ESTIMATE_COLUMNS,
-    POSITIVE_COLUMNS,
     best_table,
     estimate_cells,
     p_text,
-    positive_cells,
     positive_line,
+    positive_tables,
     seeds_words,
     shown,
     shown_range,
@@ -46,8 +44,7 @@ def verdict(entry: ReportEntry) -> Verdict:
         return found
     stages = [each.positive for each in (entry.evaluation, entry.evaluation.calibration) if each and each.positive]
     headline = "; after calibration ".join(_leaning(each) for each in stages)
-    said = [_positive_sentence(opening, each) for opening, each in zip(("", "After calibration, "), stages, strict=False)]
-    said += _different_groups(entry.evaluation)
+    said = [positive_line(each) for each in stages] + _different_groups(entry.evaluation)
     said += [f"Confidence of the predicted class, whichever it is: {found.headline}.", *found.sentences]
     sentences = tuple(each.replace(" %", "\u00a0%") for each in said)
     return Verdict(f"{stages[0].title}: {headline}", sentences, not (stages[-1].verdict or "").startswith(MISCALIBRATED))
@@ -61,23 +58,13 @@ def _leaning(positive: Positive) -> str:
     return f"predicted too {'often' if ratio.value < 1 else 'rarely'}, {positive.verdict}"
 
 
-def _positive_sentence(opening: str, positive: Positive) -> str:
-    """Every number of the positive class."""
-    numbers = [
-        f"{metric_named(key).title} {shown(key, estimate.value)} (95 % interval {shown_range(key, estimate)})"
-        for name, estimate in positive.metrics.items()
-        if estimate and shown_range(key := f"positive.{name}", estimate)
-    ]
-    return f"{opening}{', '.join([positive_line(positive).rstrip('.'), *numbers])}."
-
-
 def _different_groups(evaluation: Evaluation) -> list[str]:
     """What is found about groups and the positive class, in the last stage."""
     last = {name: [*grouping.stages.values()][-1] for name, grouping in evaluation.groups.items()}
     return [
         f"Groups by {name}{', after calibration' if evaluation.groups[name].after else ''}: {said}"
         for name, stage in last.items()
-        for said in (*(gap_sentence(key, gap) for key, gap in stage.gaps.items() if key in POSITIVE_GAP_KEYS), *worst_groups(stage))
+        for said in (*worst_groups(stage), *(gap_sentence(key, gap) for key, gap in stage.gaps.items() if key in POSITIVE_GAP_KEYS))
     ]
 
 
@@ -135,15 +122,11 @@ def summary_table(entries: Sequence[ReportEntry]) -> DataTable:
     return DataTable(columns, rows, "ECE of each model" + (", before and after calibration" if calibrated else ""))
 
 
-def positive_table(entries: Sequence[ReportEntry]) -> DataTable | None:
+def positive_summary(entries: Sequence[ReportEntry]) -> list[DataTable]:
     """One row for each model that has a positive class, and one after calibration."""
-    rows: list[list[Cell]] = [
-        [f"{entry.name}{after}", found.positive.title, entry.evaluation.n, *positive_cells(found.positive)]
-        for entry in entries
-        for after, found in (("", entry.evaluation), (", calibrated", entry.evaluation.calibration))
-        if found and found.positive
-    ]
-    return DataTable(["model", "class", "samples", *POSITIVE_COLUMNS], rows, "Probability of the positive class") if rows else None
+    stages = {each.name: each.evaluation.positive for each in entries}
+    stages |= {f"{each.name}, calibrated": fit.positive for each in entries if (fit := each.evaluation.calibration)}
+    return positive_tables("model", stages, "Summary")
 
 
 def overview_table(entries: Sequence[ReportEntry]) -> DataTable:

@@ -1,12 +1,13 @@
 """Compact Markdown for pull requests: what failed first, then tables of at most six columns."""
 
+import itertools
 from collections.abc import Sequence
 
 from rankmixup.errors import one_line
 from rankmixup.evaluation.registry import metric_named
 from rankmixup.evaluation.results import Evaluation, all_metrics_of
 from rankmixup.reports.export import MARKDOWN_ESCAPES, Cell, DataTable, escape, to_markdown
-from rankmixup.reports.groups import compact_table, gap_lines, groups_reading, positive_compact
+from rankmixup.reports.groups import compact_table, gap_lines, groups_reading, positive_groups
 from rankmixup.reports.tables import POSITIVE_READING, estimate_cells, fit_words, positive_line, shown, shown_range, titled
 
 _READING = (
@@ -46,7 +47,7 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
     if evaluation.ood:
         parts.append(to_markdown(_detection(evaluation)))
     for name, grouping in evaluation.groups.items():
-        for table in (*positive_compact(name, grouping), compact_table(name, grouping)):
+        for table in (*itertools.chain(*positive_groups(name, grouping).values()), compact_table(name, grouping)):
             parts += [f"**{text_line(table.caption)}**", to_markdown(table)]
         said = [f"- {text_line(line)}" for line in gap_lines(grouping)]
         parts += ["\n".join(said)] if said else []

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from rankmixup.errors import one_line
 from rankmixup.evaluation.detection import FPR95_RULE
+from rankmixup.evaluation.groups import MIN_SAMPLES
 from rankmixup.evaluation.registry import metric_named
 from rankmixup.evaluation.results import Calibration, Detection, Estimate, Evaluation, Metrics, Positive, all_metrics_of
 from rankmixup.reports.export import Bold, Cell, DataTable
@@ -63,18 +64,25 @@ def estimate_cells(key: str, estimate: Estimate | None) -> list[str | None]:
     return [*numbers, shown_p_value(estimate.p_value), estimate.verdict or ""]
 
 
-POSITIVE_COLUMNS = ["frequency, %", "mean probability, %", "observed/expected", "95 % interval", "intercept", "95 % interval", "slope"]
-POSITIVE_COLUMNS += ["95 % interval", "ECE, %", *ESTIMATE_COLUMNS[1:]]
-"""What `positive_cells` returns."""
+SMALL = f"fewer than {MIN_SAMPLES} samples"
+_POSITIVE_COLUMNS = {"observed_over_expected": "observed/expected", "intercept": "intercept", "slope": "slope", "ece": "ECE, %"}
 
 
-def positive_cells(positive: Positive) -> list[str | None]:
-    """How well the probability of the positive class is calibrated; the verdict is that of all tests together."""
-    cells: list[str | None] = [shown("accuracy", value) for value in (positive.frequency, positive.mean_probability)]
-    for key in ("observed_over_expected", "intercept", "slope"):
-        cells += estimate_cells(f"positive.{key}", positive.metrics[key])[:2]
-    *ece, _, _ = estimate_cells("positive.ece", positive.metrics["ece"])
-    return [*cells, *ece, shown_p_value(positive.p_value), positive.verdict]
+def with_interval(key: str, estimate: Estimate | None) -> str:
+    """Value and interval in one cell."""
+    value, interval, *_ = (cell or "" for cell in estimate_cells(key, estimate))
+    return f"{value} ({interval})" if interval else value
+
+
+def positive_tables(of: str, positives: Mapping[str, Positive | None], caption: str) -> list[DataTable]:
+    """How well the probability of the positive class is calibrated, a row for each name: six columns; none without a positive class."""
+    rows = [
+        [name, *(with_interval(f"positive.{key}", each.metrics[key]) for key in _POSITIVE_COLUMNS), each.verdict or SMALL]
+        for name, each in positives.items()
+        if each is not None
+    ]
+    columns = [of, *(f"{title} (95 % interval)" for title in _POSITIVE_COLUMNS.values()), "verdict"]
+    return [DataTable(columns, rows, f"{caption}: probability of the positive class")] if rows else []
 
 
 def shown_p_value(p_value: float | None) -> str:

@@ -104,6 +104,18 @@ def test_what_is_frozen_stays_so(whole_mode, tmp_path):
     assert same(stored, rm.train(short("rankmixup-mrl"), **given, runs=tmp_path / "crashed"))
 
 
+def test_a_frozen_body_in_a_module_in_evaluation_mode_stays_as_it_is(tmp_path):
+    """With the statistics of its BatchNorm, and without dropout; the rest is trained, though it was in evaluation mode too."""
+    body = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.Dropout(0.9)).requires_grad_(False)
+    module = nn.Sequential(body, nn.Dropout(), nn.Linear(16, 3)).eval()
+    seen = []
+    module.register_forward_hook(lambda given, *_: seen.append(tuple(part.training for part in (given[0][2], given[1]))))
+    stored = rm.train(short(), model=module, data=arrays(), runs=tmp_path)
+    before, after = module.state_dict(), trained_network(stored, module).state_dict()
+    assert {name for name in before if not torch.equal(before[name], after[name])} == {"2.weight", "2.bias"}
+    assert set(seen) == {(False, True), (False, False)}
+
+
 @pytest.mark.slow
 def test_worker_processes_change_nothing(tmp_path):
     one = rm.train(short(), model=network(), data=augmented(), runs=tmp_path / "one")

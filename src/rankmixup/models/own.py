@@ -60,10 +60,19 @@ def own_name(module: nn.Module, known_as: str = "") -> str:
 def evaluated_parts(module: nn.Module) -> tuple[str, ...]:
     """Names of the parts that are in evaluation mode, such as frozen BatchNorm, and stay in it while the others are trained.
 
-    None of a module that is in evaluation mode as a whole, as those are that were just loaded.
+    Of a module that is in evaluation mode as a whole, as those are that were just loaded, the parts without a parameter that is trained.
     """
-    modes = {name: part.training for name, part in module.named_modules()}
-    return tuple(name for name, training in modes.items() if not training) if any(modes.values()) else ()
+    parts = dict(module.named_modules())
+    if any(part.training for part in parts.values()):
+        return tuple(name for name, part in parts.items() if not part.training)
+    frozen = {inner for part in parts.values() if not _trains(part) for inner in part.modules()}
+    return tuple(name for name, part in parts.items() if part in frozen)
+
+
+def _trains(part: nn.Module) -> bool:
+    """Whether a part has a parameter that is trained, or none at all."""
+    wanted = [parameter.requires_grad for parameter in part.parameters()]
+    return any(wanted) or not wanted
 
 
 def train_all_but(module: nn.Module, evaluated: tuple[str, ...]) -> None:

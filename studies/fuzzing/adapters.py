@@ -73,7 +73,7 @@ def _estimator(rng: np.random.Generator) -> Verdict:
     try:
         estimator = RankMixupClassifier(**parameters).fit(**arguments)
         probabilities, predicted = estimator.predict_proba(x), estimator.predict(x)
-    except (ValueError, TypeError, RuntimeError) as error:
+    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
         torch_says = ("Can't call numpy() on Tensor that requires grad", "Internal error: NestedTensorImpl")
         if isinstance(error, RuntimeError) and not str(error).startswith(torch_says):
             raise

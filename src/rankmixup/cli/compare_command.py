@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from rankmixup.cli.options import Calibration, Each, Json, Source
-from rankmixup.cli.output import answer, print_warnings
+from rankmixup.cli.output import answer
 from rankmixup.cli.outputs import Conditions, Outputs
 from rankmixup.errors import one_line, require
 
@@ -118,16 +118,15 @@ def run(options: Compare) -> int:
         ComparisonCondition.parse(text, compared_names(named, pools), keys)  # refused here, before any scores are read
     models = {name: options.open_model(path, each) for (name, path), each in zip(named.items(), held_out, strict=True)}
     chosen = ("calibrate_with", "objective", "fail_if", "num_bins", "replicates", "seed")
-    with print_warnings():
-        comparison = compare_scores(
-            {name: source.test for name, source in models.items()},
-            {name: source.held_out for name, source in models.items() if source.held_out is not None} if options.calibrate_on else None,
-            fitted_on={name: source.fitted_on for name, source in models.items()},
-            pools=pools,
-            baseline=baseline,
-            metric=metric,
-            **{name: getattr(options, name) for name in chosen},
-        )
+    comparison = compare_scores(
+        {name: source.test for name, source in models.items()},
+        {name: source.held_out for name, source in models.items() if source.held_out is not None} if options.calibrate_on else None,
+        fitted_on={name: source.fitted_on for name, source in models.items()},
+        pools=pools,
+        baseline=baseline,
+        metric=metric,
+        **{name: getattr(options, name) for name in chosen},
+    )
     options.write(comparison)
     answer(options.json, comparison.to_dict, lambda: comparison_view(comparison))
     return 1 if comparison.failed else 0

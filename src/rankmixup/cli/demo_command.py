@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import tyro
 
 from rankmixup.cli.options import Json
-from rankmixup.cli.output import answer, console, make_folder, print_warnings
+from rankmixup.cli.output import answer, console, make_folder
 from rankmixup.errors import one_line, require_whole
 from rankmixup.hardware import Hardware
 
@@ -57,8 +57,7 @@ def run(options: Demo) -> None:
     raise_failures(follow(events, log, options.runs, len(todo)), len(todo))
     results = {DEMO_METHODS[key]: [StoredRun.locate(options.runs, run) for run in runs] for key, runs in planned.items()}
     figures = [str(path) for path in demo_figures(results, options.output)]
-    with print_warnings():
-        evaluations = demo_evaluations(results)
+    evaluations = demo_evaluations(results)
     page = options.output / "report.html"
     entries = [ReportEntry.of(found[0], runs[:1]) for found, runs in zip(evaluations.values(), results.values(), strict=True)]
     write_page(page, entries, paired_tests({entry.name: entry.evaluation for entry in entries}))

@@ -9,7 +9,7 @@ import tyro
 
 from rankmixup.cli.group_options import GroupOptions
 from rankmixup.cli.options import AcceptAt, Evaluating, Json, OODOptions, OptionalPath, Source, data_source
-from rankmixup.cli.output import answer, print_warnings
+from rankmixup.cli.output import answer
 from rankmixup.cli.outputs import Conditions, Outputs
 from rankmixup.errors import InvalidInput, one_line, require
 
@@ -88,10 +88,9 @@ def run(options: Evaluate) -> int:
     options.check_held_out(source.held_out is not None)
     ood, shared = options.read_ood(source.stored)
     groups = options.read_groups(options.source if options.source.is_file() else None)
-    with print_warnings():
-        more = {"accept_at": options.accept_at or source.threshold, "groups": groups}
-        evaluation = options.evaluate(source, ood=ood, shared_classes=shared, score=options.score, **more)
-        evaluation = with_failures(evaluation, conditions)
+    more = {"accept_at": options.accept_at or source.threshold, "groups": groups}
+    evaluation = options.evaluate(source, ood=ood, shared_classes=shared, score=options.score, **more)
+    evaluation = with_failures(evaluation, conditions)
     options.write(evaluation)
     answer(options.json, evaluation.to_dict, lambda: evaluation_table(evaluation))
     return 1 if evaluation.failed else 0

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import tyro
 
 from rankmixup.cli.options import AcceptAt, Json, OptionalPath
-from rankmixup.cli.output import answer, print_warnings
+from rankmixup.cli.output import answer
 from rankmixup.errors import one_line
 
 
@@ -46,8 +46,7 @@ def run(options: Export) -> None:
     from rankmixup.reports.tables import plain_table
 
     given = None if options.calibrate_with == "none" else options.calibrate_with
-    with print_warnings():
-        model = load(options.source, calibrate_with=given, device="cpu", accept_at=options.accept_at)
+    model = load(options.source, calibrate_with=given, device="cpu", accept_at=options.accept_at)
     more = {"normalise_inside": options.normalise_inside, "data_root": options.data_root, "licence": options.licence}
     exported = model.export(options.output, options.to, **more)
 

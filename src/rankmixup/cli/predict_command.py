@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from rankmixup.cli.options import AcceptAt, Json, OptionalPath
-from rankmixup.cli.output import console, print_warnings, require_writable
+from rankmixup.cli.output import console, require_writable
 from rankmixup.errors import one_line, require
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ def run(options: Predict) -> int:
     from rankmixup.deploy import load
 
     given = None if options.calibrate_with == "none" else options.calibrate_with
-    with print_warnings():
-        model = load(options.source, calibrate_with=given, device=options.device, accept_at=options.accept_at)
+    model = load(options.source, calibrate_with=given, device=options.device, accept_at=options.accept_at)
     rows, bad = _predicted(model, options)
     as_json = options.json or (options.output is not None and options.output.suffix == ".json")
     head = {"schema": 1} | ({"acceptance": dataclasses.asdict(model.threshold)} if model.threshold else {})

@@ -8,7 +8,7 @@ import tyro
 
 from rankmixup.cli.group_options import Grouping
 from rankmixup.cli.options import Each, Evaluating, Sources
-from rankmixup.cli.output import console, print_warnings, require_suffix, require_writable
+from rankmixup.cli.output import console, require_suffix, require_writable
 from rankmixup.errors import one_line, require
 
 
@@ -45,8 +45,7 @@ def run(options: Report) -> None:
     sources = [options.open(path, each) for path, each in zip(options.sources, held_out, strict=True)]
     options.check_held_out(any(source.held_out is not None for source in sources))
     groups = [options.read_groups(path if path.is_file() else None) for path in options.sources]
-    with print_warnings():
-        evaluations = [options.evaluate(source, groups=each) for source, each in zip(sources, groups, strict=True)]
+    evaluations = [options.evaluate(source, groups=each) for source, each in zip(sources, groups, strict=True)]
     # Groups are of one network: each has its own.
     entries = page_entries(evaluations, [source.stored for source in sources], each=options.each or bool(options.group))
     named = {entry.name: entry.evaluation for entry in entries}

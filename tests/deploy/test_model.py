@@ -86,6 +86,7 @@ def test_what_cannot_be_predicted_is_refused(model, tmp_path):
         (lambda x: torch.from_numpy(x).to_sparse(), "x must be a dense tensor"),
         (lambda x: torch.from_numpy(x).to(torch.float8_e4m3fn), "x must be floating point, got torch.float8"),
         (lambda x: torch.from_numpy(x).to(torch.complex64), "x must hold real numbers"),
+        (lambda x: torch.from_numpy(x).to("meta"), "x must hold values, got a tensor on the meta device"),
         (lambda x: np.ma.masked_array(x, mask=x > 0), "x must not be a masked array"),
         (lambda x: np.ma.masked_array(x, mask=x > 0).astype(np.uint8), "x must not be a masked array"),
     ],

@@ -81,6 +81,7 @@ def as_samples(x: Tensor | NDArray[Any], view: View) -> Tensor:
         plain = x.dtype == np.uint8 and not np.ma.isMaskedArray(x)
         x = torch.from_numpy(np.array(x, order="C")) if plain else as_tensor("x", x)  # a copy, since an image's own array is read-only
     x = check_tensor("x", x).detach()
+    require(not x.is_meta, "x must hold values, got a tensor on the meta device")
     if len(view.input_shape) != 3 and not x.is_complex():
         x = x.double()  # a table may hold whole numbers too
     require(x.dtype == torch.uint8 or x.is_floating_point(), f"x must hold bytes (uint8, 0 to 255) or floats, got {x.dtype}")

@@ -26,6 +26,12 @@ def names(*runs: Run, each: bool = False) -> list[str]:
         ([Run("ce"), Run("ce", optimisation=OTHER)], ["ce (epochs=30), seed 0", "ce (epochs=7), seed 0"], None),
         ([Run("ce"), Run("ce", "cifar10", model="resnet8")], ["ce (data=digits), seed 0", "ce (data=cifar10), seed 0"], None),
         ([Run("ce"), Run("ce", model="mlp")], ["ce (model=resnet8), seed 0", "ce (model=mlp), seed 0"], None),
+        # "ce, seed 0" could mean either.
+        (
+            [Run("ce"), Run("ce", seed=1), Run("ce", optimisation=OTHER)],
+            ["ce (epochs=30)", "ce (epochs=30)", "ce (epochs=7), seed 0"],
+            ["ce (epochs=30), seed 0", "ce (epochs=30), seed 1", "ce (epochs=7), seed 0"],
+        ),
         # Nothing tells identical runs from each other.
         ([Run("ce"), Run("ce"), Run("ce", seed=1)], ["", "", "ce, seed 1"], None),
     ],

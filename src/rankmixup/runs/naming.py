@@ -18,8 +18,8 @@ _HASH = re.compile(r"[0-9a-f]{12,}")
 def model_names(runs: Mapping[Place, Run], *, each: bool = False) -> dict[Place, str]:
     """What the model of each run is called: runs that differ in their seed alone are one model, with `each` every run is one.
 
-    A model of one run is called `method, seed n`, one of several by its method. Where that is not unique, the settings in which the models
-    differ are added. Identical runs, which nothing can tell from each other, have no name.
+    A model of one run is called `method, seed n`, one of several by its method. Where that could mean another, the settings in which the
+    models of that method differ are added. Identical runs, which nothing can tell from each other, have no name.
 
     >>> runs = [Run("ce"), Run("ce", seed=1), Run("mbls", seed=1)]
     >>> model_names(dict(enumerate(runs)))
@@ -32,14 +32,15 @@ def model_names(runs: Mapping[Place, Run], *, each: bool = False) -> dict[Place,
     for place, run in runs.items():
         if copies[run.id] == 1:
             pools.setdefault((replace(run, seed=0).id, run.seed if each else None), []).append(place)
-    alike: dict[str, list[list[Place]]] = {}
+    of_method: dict[str, list[list[Place]]] = {}
     for places in pools.values():
-        alike.setdefault(_name(runs, places), []).append(places)
+        of_method.setdefault(runs[places[0]].method.name, []).append(places)
     named: dict[str, list[list[Place]]] = {}
-    for name, group in alike.items():
-        settings = settings_apart([runs[places[0]] for places in group])
-        for places, apart in zip(group, settings, strict=True):
-            named.setdefault(_name(runs, places, f" ({apart})") if len(group) > 1 else name, []).append(places)
+    for group in of_method.values():
+        seeds = [runs[place].seed for places in group for place in places]
+        unique = len(group) == 1 or len(seeds) == len(group) == len(set(seeds))
+        for places, apart in zip(group, settings_apart([runs[places[0]] for places in group]), strict=True):
+            named.setdefault(_name(runs, places, "" if unique else f" ({apart})"), []).append(places)
     return {place: name for name, group in named.items() if len(group) == 1 for place in group[0]}
 
 

@@ -103,7 +103,6 @@ def model_card(model: CalibratedModel, stored: StoredRun, evaluation: Evaluation
 _FOLDER = "path/to/this/folder"
 _DECODED = """\
 import json
-from pathlib import Path
 import numpy as np
 import onnxruntime
 from PIL import Image, ImageOps
@@ -119,11 +118,12 @@ _SQUARE_FIRST = """\
     image = image.crop((left, top, left + min(image.size), top + min(image.size)))
     pixels = np.asarray(image.resize(({size}, {size}), Image.Resampling.BILINEAR))"""
 _SQUARE_LAST = """\
-    image = image.resize([int({shorter} * side / min(image.size)) for side in image.size], Image.Resampling.BILINEAR)
+    image = image.resize([int({shorter} * n / min(image.size)) for n in image.size], Image.Resampling.BILINEAR)
     left, top = (round((side - {size}) / 2) for side in image.size)
     pixels = np.asarray(image.crop((left, top, left + {size}, top + {size})))"""
 _SERVED = """\
-session, names = onnxruntime.InferenceSession("model.onnx"), json.loads(Path("config.json").read_text())["class_names"]
+session = onnxruntime.InferenceSession("model.onnx")
+names = json.loads(session.get_modelmeta().custom_metadata_map["class_names"])
 images = np.stack([network_input(path) for path in ["photo.jpg"]])
 probabilities = session.run(["probabilities"], {"images": images})[0]
 print([names[row.argmax()] for row in probabilities], probabilities)"""
@@ -149,12 +149,12 @@ def _preprocessing(steps: Mapping[str, Any], graphs: Mapping[str, Any]) -> list[
 
 
 def _normalised(steps: Mapping[str, Any], graphs: Mapping[str, Any]) -> str:
-    """The last lines of the function: layout, and scaling where the graph does not do it."""
-    size = steps["crop"]
+    """The last line of the function: layout, and scaling where the graph does not do it."""
+    pixels = "pixels" if steps["colours"] == "RGB" else f"pixels.reshape({steps['crop']}, {steps['crop']}, 1)"
     if graphs["input"]["values"].startswith("bytes"):
-        return f"    return pixels.reshape({size}, {size}, -1).transpose(2, 0, 1)"
-    scaled = f"(pixels.reshape({size}, {size}, -1) / {steps['scale']} - {list(steps['mean'])}) / {list(steps['std'])}"
-    return f"    return ({scaled}).transpose(2, 0, 1).astype(np.float32)"
+        return f"    return {pixels}.transpose(2, 0, 1)"
+    scaled = f"({pixels} / {steps['scale']} - {list(steps['mean'])}) / {list(steps['std'])}"
+    return f"    return np.float32({scaled}).transpose(2, 0, 1)"
 
 
 def _metadata(model: CalibratedModel, stored: StoredRun, evaluation: Evaluation, licence: str | None) -> str:

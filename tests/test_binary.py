@@ -308,7 +308,7 @@ def test_the_positive_class_by_hand():
     assert rm.evaluate(probs, [1, 1, 1, 1], from_logits=False, replicates=1).positive.auroc is None
 
 
-def test_the_positive_class_after_calibration():
+def test_the_positive_class_after_calibration(tmp_path):
     z = 2 * torch.randn(400, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     labels = (torch.rand(400, generator=torch.Generator().manual_seed(1)) < (z / 2 - 1).sigmoid()).long()
     held_out = Scores(z[200:], labels[200:], class_names=("ham", "spam"))
@@ -320,6 +320,8 @@ def test_the_positive_class_after_calibration():
     assert after.ece < report.positive.ece
     assert after.auroc == pytest.approx(report.positive.auroc)  # Platt scaling keeps the order
     assert str(report).count("class 1 (spam): frequency") == 2
+    text = report.save(tmp_path / "a.md").read_text()
+    assert text.index("class 1 (spam): frequency") < text.index("After calibration, class 1 (spam): frequency")
 
 
 def test_the_positive_class_is_named_or_numbered():

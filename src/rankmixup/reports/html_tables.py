@@ -19,7 +19,7 @@ from rankmixup.reports.tables import (
     best_table,
     estimate_cells,
     p_text,
-    positive_line,
+    positive_lines,
     positive_tables,
     seeds_words,
     shown,
@@ -44,7 +44,7 @@ def verdict(entry: ReportEntry) -> Verdict:
         return found
     stages = [each.positive for each in (entry.evaluation, entry.evaluation.calibration) if each and each.positive]
     headline = "; after calibration ".join(_leaning(each) for each in stages)
-    said = [positive_line(each) for each in stages] + _different_groups(entry.evaluation)
+    said = positive_lines(entry.evaluation) + _different_groups(entry.evaluation)
     said += [f"Confidence of the predicted class, whichever it is: {found.headline}.", *found.sentences]
     sentences = tuple(each.replace(" %", "\u00a0%") for each in said)
     return Verdict(f"{stages[0].title}: {headline}", sentences, not (stages[-1].verdict or "").startswith(MISCALIBRATED))

@@ -8,7 +8,7 @@ from rankmixup.evaluation.registry import metric_named
 from rankmixup.evaluation.results import Evaluation, all_metrics_of
 from rankmixup.reports.export import MARKDOWN_ESCAPES, Cell, DataTable, escape, to_markdown
 from rankmixup.reports.groups import compact_table, gap_lines, groups_reading, positive_groups
-from rankmixup.reports.tables import POSITIVE_READING, estimate_cells, fit_words, positive_line, shown, shown_range, titled
+from rankmixup.reports.tables import POSITIVE_READING, estimate_cells, fit_words, positive_lines, shown, shown_range, titled
 
 _READING = (
     'Intervals are 95 % confidence intervals. The verdict on a calibration error is "miscalibrated" if fewer than 5 % of perfectly '
@@ -42,8 +42,7 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
             )
         if not calibration.converged:
             notes.insert(0, "The fit of the calibrator did not converge; do not rely on it.")
-    said = [text_line(positive_line(each.positive)) for each in (evaluation, calibration) if each and each.positive]
-    parts = [*failures(evaluation.failed), head, *said, to_markdown(metrics_markdown(evaluation))]
+    parts = [*failures(evaluation.failed), head, *map(text_line, positive_lines(evaluation)), to_markdown(metrics_markdown(evaluation))]
     if evaluation.ood:
         parts.append(to_markdown(_detection(evaluation)))
     for name, grouping in evaluation.groups.items():

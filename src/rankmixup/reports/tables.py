@@ -159,6 +159,12 @@ def _metrics_parts(found: Evaluation | Calibration) -> list[RenderableType]:
     return [Text(f"\n{positive_line(found.positive)}"), _metrics_table(own), confidence, _metrics_table(found.metrics)]
 
 
+def positive_lines(evaluation: Evaluation) -> list[str]:
+    """The positive class before and after calibration, if there is one."""
+    stages = {"": evaluation.positive, "After calibration, ": evaluation.calibration.positive if evaluation.calibration else None}
+    return [f"{when}{positive_line(each)}" for when, each in stages.items() if each is not None]
+
+
 def positive_line(positive: Positive) -> str:
     """How often the positive class is and is expected, and the verdict on its probability."""
     frequency, mean = (f"{100 * value:.2f} %" for value in (positive.frequency, positive.mean_probability))

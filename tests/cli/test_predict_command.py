@@ -170,3 +170,16 @@ sys.exit(status or [name for name in ("lightning_fabric", "matplotlib", "sklearn
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_evaluate_on_the_training_images_says_so_and_strict_refuses_it(stored, capsys):  # noqa: F811
+    command = ["evaluate", str(stored.path), "--on", f"folder:{stored.run.data.path}", "--replicates", "10", "--json"]
+    assert main(command) == 0
+    found, said = capsys.readouterr()
+    assert "warning: of 90 samples 66 are the run's training samples and 6 its validation samples: accuracy is " in said
+    overlap = json.loads(found)["groups"]["overlap"]["before"]["groups"]
+    assert {name: group["n"] for name, group in overlap.items()} == {"new": 18, "training": 66, "validation": 6}
+    assert main([*command, "--strict"]) == 2
+    assert "but of 90 samples 66 are the run's training samples" in capsys.readouterr().err
+    assert main(["evaluate", str(stored.path), "--strict"]) == 2
+    assert "--strict must go with --on, got none" in capsys.readouterr().err

@@ -1,5 +1,7 @@
 """The handle predicts what the run has stored, from images of any kind."""
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -7,8 +9,9 @@ from PIL import Image
 from torch.utils.data import DataLoader, TensorDataset
 
 import rankmixup as rm
+from rankmixup.data import Folder
 from rankmixup.errors import InvalidInput
-from tests.deploy.conftest import COLOURS, SIZE
+from tests.deploy.conftest import COLOURS, SIZE, make_images
 from tests.oracles import unchecked
 
 
@@ -121,6 +124,50 @@ def test_evaluate_of_other_data_matches_classes_by_name(stored, model, new_image
     (new_images / "blue").rename(new_images / "azure")
     with pytest.raises(InvalidInput, match="classes that the model knows, it does not know 'azure'"):
         model.evaluate(f"folder:{new_images}")
+
+
+@pytest.mark.parametrize("size", [SIZE, 70])
+def test_samples_that_were_trained_on_are_found_by_content(size, tmp_path):
+    """Accuracy on them says nothing: under other names, in other folders, and after the training images have changed."""
+    photos = make_images(tmp_path / "photos", 20, size=size)
+    optimisation = rm.Optimisation(epochs=1, batch_size=16, lr=0.02, milestones=())
+    data = Folder(path=str(photos), image_size=size)  # in memory, or in files
+    run = rm.train(rm.Run("ce", data=data, model="mlp", optimisation=optimisation), runs=tmp_path / "runs")
+    model = rm.load(run, calibrate_with=None)
+    for number, path in enumerate(sorted(photos.rglob("*.png"))):
+        path.rename(path.with_name(f"renamed-{number}.png"))
+    counted = "of 66 samples 45 are the run's training samples and 3 its validation samples"
+    said = rf"{counted}: accuracy is [\d.]+% on all, [\d.]+% on the 18 others"
+    make_images(tmp_path / "more", 2, seed=5, size=size)
+    for path in (tmp_path / "more").rglob("*.png"):
+        path.rename(photos / path.relative_to(tmp_path / "more"))
+    with pytest.warns(UserWarning, match=said):
+        found = model.evaluate(f"folder:{photos}", replicates=10)
+    sizes = {name: group.n for name, group in found.groups["overlap"].before.groups.items()}
+    assert sizes == {"new": 18, "training": 45, "validation": 3}
+    with pytest.raises(InvalidInput, match=rf"no sample that the run was trained or validated on, .* but {counted}"):
+        model.evaluate(f"folder:{photos}", strict=True)
+    with pytest.warns(UserWarning, match=counted):
+        sites = model.evaluate(f"folder:{photos}", replicates=10, groups=["a"] * 66).groups
+    assert list(sites) == ["overlap", "group"]
+    new = make_images(tmp_path / "new", 4, seed=7, size=size)
+    assert model.evaluate(f"folder:{new}", replicates=10, strict=True).groups == {}
+
+
+def test_where_nothing_is_known_of_the_training_samples_that_is_said(stored, new_images, tmp_path):
+    copy = shutil.copytree(stored.path, tmp_path / stored.path.name)
+    (copy / "samples.npz").unlink()
+    unknown = r"samples cannot be compared with those that run .* was trained on: it keeps no hashes of them"
+    with pytest.warns(UserWarning, match=unknown):
+        rm.load(copy).evaluate(f"folder:{new_images}", replicates=10)
+    with pytest.raises(InvalidInput, match=f"strict must be left out where {unknown}"):
+        rm.load(copy).evaluate(f"folder:{new_images}", strict=True)
+    exported = rm.load(stored).export(tmp_path / "model").folder
+    with pytest.raises(InvalidInput, match=r"strict must go with a run, .*, got an exported folder"):
+        rm.load(exported).evaluate(f"folder:{new_images}", strict=True)
+    np.savez(copy / "samples.npz", train=np.zeros(3), val=np.zeros(3), shape=np.zeros(3))
+    with pytest.raises(InvalidInput, match=r"samples.npz must hold the hashes of samples that training wrote"):
+        rm.load(copy).evaluate(f"folder:{new_images}")
 
 
 def test_evaluate_takes_loaders_and_pairs(stored, model):

@@ -29,6 +29,9 @@ class Evaluate(Outputs, Evaluating, OODOptions, GroupOptions):
     on: Annotated[str | None, tyro.conf.arg(metavar="DATA", help_behavior_hint="(optional)")] = None
     """Labelled data that the network of the run or exported folder predicts instead of the run's test set: folder:PATH, npz:PATH or the
     name of a data set, whose test samples are taken. Classes are matched by name."""
+    strict: bool = False
+    """Refuse data of --on that hold samples which the run was trained or validated on; else a warning counts them, and the groups of
+    `overlap` have the metrics of the others."""
     calibrate_on: OptionalPath = None
     """A file of held-out scores to calibrate on; by default a run's own validation scores."""
     fail_if: Conditions = ()
@@ -48,6 +51,7 @@ class Evaluate(Outputs, Evaluating, OODOptions, GroupOptions):
     def open_all(self) -> Source:
         """The scores to evaluate."""
         if self.on is None:
+            require(not self.strict, "--strict must go with --on, got none")
             exported = (self.source / "config.json").is_file() and not (self.source / "run.json").is_file()
             require(not exported, f"{self.source} is an exported folder, which has no test scores: --on must name data to evaluate it on")
             return self.open(self.source, self.calibrate_on)
@@ -62,7 +66,7 @@ class Evaluate(Outputs, Evaluating, OODOptions, GroupOptions):
         rule = "--calibrate-with and --objective must go with --calibrate-on for an exported folder, whose calibrator is fitted"
         require(is_run or not chosen or self.calibrate_on is not None, f"{rule}, got none")
         model = load(self.source, calibrate_with=None if is_run else "temperature")
-        scores = model.scores(data, self.data_root, download=self.download)
+        scores, overlap = model.scores_and_overlap(data, self.data_root, download=self.download, strict=self.strict)
         name = one_line(f"{self.source} on {self.on}")
         if model.calibrator is not None and self.calibrate_on is None:  # of a folder, which has no validation scores
             return Source(name, scores, model.calibrator, model.calibrator.report_.split, threshold=model.threshold)
@@ -71,7 +75,7 @@ class Evaluate(Outputs, Evaluating, OODOptions, GroupOptions):
             return Source(
                 name, scores, held_out, self.calibrate_on.name if self.calibrate_on else "", threshold=None if held_out else model.threshold
             )
-        return dataclasses.replace(self.open(self.source, self.calibrate_on), name=name, test=scores)
+        return dataclasses.replace(self.open(self.source, self.calibrate_on), name=name, test=scores, groups=overlap)
 
 
 def run(options: Evaluate) -> int:
@@ -87,7 +91,7 @@ def run(options: Evaluate) -> int:
     source = options.open_all()
     options.check_held_out(source.held_out is not None)
     ood, shared = options.read_ood(source.stored)
-    groups = options.read_groups(options.source if options.source.is_file() else None)
+    groups = {**source.groups, **options.read_groups(options.source if options.source.is_file() else None)}
     more = {"accept_at": options.accept_at or source.threshold, "groups": groups}
     evaluation = options.evaluate(source, ood=ood, shared_classes=shared, score=options.score, **more)
     evaluation = with_failures(evaluation, conditions)

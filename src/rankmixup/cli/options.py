@@ -1,6 +1,7 @@
 """Options of commands that read scores, from run directories and from files."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from rankmixup.data import DataSource
     from rankmixup.evaluation import Evaluation, Scores
     from rankmixup.evaluation.acceptance import Threshold
+    from rankmixup.evaluation.group_labels import Values
     from rankmixup.posthoc import Calibrator
     from rankmixup.runs import StoredRun
 
@@ -41,6 +43,8 @@ class Source:
     stored: "StoredRun | None" = None
     threshold: "Threshold | None" = None
     """Of an exported folder."""
+    groups: "Mapping[str, Values]" = field(default_factory=dict)
+    """Groups of the test samples that were found."""
 
 
 @dataclass(kw_only=True)

@@ -3,12 +3,16 @@
 import hashlib
 import itertools
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rankmixup.data.base import Dataset, ImageFiles, Images, Samples
 from rankmixup.data.cache import digests
+from rankmixup.data.images import SMALL, decode_all
 from rankmixup.errors import require
 
 _MOST_FILES = 100_000
@@ -39,6 +43,45 @@ def _hashes(images: Images) -> list[str]:
     assert isinstance(images, Tensor)
     # One image at a time, so that what is memory-mapped is never all in memory.
     return [hashlib.sha256(image.tobytes()).hexdigest() for image in images.numpy()]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What the samples are that a run was trained and validated on, as hashes of files or of images and rows in memory."""
+
+    train: NDArray[np.uint64]
+    val: NDArray[np.uint64]
+    shape: NDArray[np.int64]
+    """Of a sample in memory; nothing for files."""
+
+    @classmethod
+    def of(cls, dataset: Dataset, protocol: Literal["paper", "release"]) -> "Contents | None":
+        """Of a data set; None where a data set makes the samples, or there are too many files to compare."""
+        held = [dataset.val, *([dataset.tuning] if dataset.tuning else [])] if protocol == "paper" else []
+        parts = [split.x for split in (dataset.train, *held)]
+        if any(isinstance(x, Samples) or (isinstance(x, ImageFiles) and len(x) > _MOST_FILES) for x in parts):
+            return None
+        x = dataset.train.x
+        train, *val = map(_numbers, parts)
+        shape = np.array(x.shape[1:] if isinstance(x, Tensor) else (), dtype=np.int64)
+        return cls(train, np.concatenate([np.zeros(0, np.uint64), *val]), shape)
+
+    def places(self, images: Images) -> NDArray[Any] | None:
+        """Where each of other samples has been: "training", "validation", or "new" in neither; None where they cannot be compared."""
+        if isinstance(images, ImageFiles) and len(self.shape) == 3 and 0 < self.shape[-1] <= SMALL:
+            images = decode_all(images, int(self.shape[-1]))[0]
+        if isinstance(images, Samples) or isinstance(images, ImageFiles) == (len(self.shape) > 0):
+            return None
+        if isinstance(images, Tensor) and images.ndim == 4 and len(self.shape) == 3 and images.shape[1] in (1, 3):
+            images = images.expand(-1, 3, -1, -1) if self.shape[0] == 3 else images[:, : self.shape[0]]  # grey as three equal colours
+        found = _numbers(images)
+        return np.where(np.isin(found, self.train), "training", np.where(np.isin(found, self.val), "validation", "new"))
+
+
+def _numbers(images: Images) -> NDArray[np.uint64]:
+    """The first 64 bits of a hash of each sample; floats are compared in single precision."""
+    images = images.float() if isinstance(images, Tensor) and images.is_floating_point() else images
+    return np.array([int(digest[:16], 16) for digest in _hashes(images)], dtype=np.uint64)
 
 
 def overlap_sentence(shared: dict[str, list[int]] | None) -> str | None:

@@ -1,6 +1,7 @@
 """The handle on a trained network: it takes images or arrays, and gives calibrated probabilities."""
 
 import contextlib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rankmixup.data import DataSource, ImageFiles, View, parse_source
@@ -18,6 +20,7 @@ from rankmixup.deploy.inputs import Input, decoded_batches, input_batches
 from rankmixup.errors import InvalidInput, listed, require, require_whole, shown
 from rankmixup.evaluation import Evaluation, Scores, evaluate, evaluate_scores
 from rankmixup.evaluation.acceptance import Threshold
+from rankmixup.evaluation.group_labels import Values
 from rankmixup.posthoc import Calibrator
 from rankmixup.runs import StoredRun
 from rankmixup.types import evaluating
@@ -127,7 +130,9 @@ class CalibratedModel(nn.Module):
                 logits = self._logits(normalise(images.to(self.device), self.view))
             yield names, logits
 
-    def evaluate(self, data: Any, *, data_root: str | Path | None = None, download: bool = False, **options: Any) -> Evaluation:
+    def evaluate(
+        self, data: Any, *, data_root: str | Path | None = None, download: bool = False, strict: bool = False, **options: Any
+    ) -> Evaluation:
         """Metrics of other labelled data, before and after calibration with this model's calibrator.
 
         Args:
@@ -135,6 +140,8 @@ class CalibratedModel(nn.Module):
                 iterable of batches of the network's input with labels; or a pair `(x, labels)` of what `predict_proba` takes.
             data_root: Folder of the data sets that live on disk.
             download: Whether a data set that is not there is downloaded.
+            strict: Whether a data set is refused that holds samples which the run was trained or validated on. Else a warning counts them,
+                and the grouping `overlap` has the metrics of the others, the group `new`.
             **options: Passed on to `rankmixup.evaluate`, such as `num_bins` and `replicates`.
         """
         options.setdefault("accept_at", self.threshold)
@@ -142,16 +149,52 @@ class CalibratedModel(nn.Module):
             source = parse_source(data) if isinstance(data, str) else data
             root = None if data_root is None else Path(data_root)
             options.setdefault("source", data if isinstance(data, str) else data.name)
-            scores = self.scores(source, root, download=download)
+            scores, overlap = self.scores_and_overlap(source, root, download=download, strict=strict)
+            if overlap:
+                groups = options.get("groups")
+                named = {} if groups is None else groups if isinstance(groups, Mapping) else {"group": groups}
+                options["groups"] = {**overlap, **named}
             return evaluate_scores(scores, self.calibrator, **options)
         if isinstance(data, tuple) and len(data) == 2:
             return evaluate(self.predict_logits(data[0]), data[1], calibrate_on=self.calibrator, **options)
         return evaluate(self.network, data, calibrate_on=self.calibrator, **options)
 
     def scores(self, source: DataSource, data_root: Path | None = None, *, download: bool = False) -> Scores:
-        """Logits of the labelled test samples of a data set."""
+        """Logits of the labelled test samples of a data set; a warning says if the run was trained on some of them."""
+        return self.scores_and_overlap(source, data_root, download=download)[0]
+
+    def scores_and_overlap(
+        self, source: DataSource, data_root: Path | None = None, *, download: bool = False, strict: bool = False
+    ) -> tuple[Scores, dict[str, Values]]:
+        """As `scores`, and the grouping `overlap` if the run was trained or validated on some samples, which `strict` refuses."""
         split, names = source.labelled(data_root, download=download)
-        return Scores(self.split_logits(split), self._own_labels(split.y, names), class_names=self.class_names)
+        labels, places = self._own_labels(split.y, names), self._places(split, strict)
+        scores = Scores(self.split_logits(split), labels, class_names=self.class_names)
+        if places is None or bool((places == "new").all()):
+            return scores, {}
+        right, new = (scores.logits.argmax(dim=1) == labels).double(), torch.from_numpy(places == "new")
+        others = f"{float(right[new].mean()):.1%} on the {int(new.sum()):,} others" if bool(new.any()) else "there are no others"
+        sentence = f"{_counted(places)}: accuracy is {float(right.mean()):.1%} on all, {others}, see the groups of 'overlap'"
+        warnings.warn(sentence, stacklevel=3)
+        return scores, {"overlap": places}
+
+    def _places(self, split: Split, strict: bool) -> NDArray[Any] | None:
+        """Whether each sample was one of the run's training or validation samples, by content; None where this cannot be told."""
+        place = self.origin.place
+        if not isinstance(place, StoredRun):
+            require(not strict, "strict must go with a run, which knows what it was trained on, got an exported folder")
+            return None
+        contents = place.contents()
+        places = None if contents is None else contents.places(split.x)
+        if places is None:
+            why = "it keeps no hashes of them" if contents is None else "one are files, the other are not"
+            unknown = f"samples cannot be compared with those that run {place.path} was trained on: {why}"
+            require(not strict, f"strict must be left out where {unknown}")
+            warnings.warn(unknown, stacklevel=4)
+        elif strict:
+            rule = "data must hold no sample that the run was trained or validated on, since strict is asked for"
+            require(bool((places == "new").all()), f"{rule}, but {_counted(places)}")
+        return places
 
     def split_logits(self, split: Split) -> Float[Tensor, "N K"]:
         """Logits of the samples of a split."""
@@ -196,3 +239,9 @@ class CalibratedModel(nn.Module):
         if unknown:
             raise InvalidInput(f"data must have classes that the model knows, it does not know {listed(unknown, 5)}")
         return torch.tensor([own.get(name, -1) for name in names])[labels]
+
+
+def _counted(places: NDArray[Any]) -> str:
+    """How many samples were seen before."""
+    train, val = (int((places == name).sum()) for name in ("training", "validation"))
+    return f"of {len(places):,} samples {train:,} are the run's training samples and {val:,} its validation samples"

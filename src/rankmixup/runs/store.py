@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rankmixup.config import flatten
 from rankmixup.data import GivenData
+from rankmixup.data.overlap import Contents
 from rankmixup.errors import InvalidInput, require, shown
 from rankmixup.evaluation.scores import Scores
 from rankmixup.files import append_line, parse_json, read_json, read_npz, readable, write_atomic, write_json, write_npz
@@ -27,7 +28,7 @@ CHECKPOINT_NAME = re.compile(r"(?P<kind>step|best)-(?P<position>\d{8,})-(?P<dige
 """State or best weights, steps taken, and the beginning of the SHA-256 of the file's content."""
 RunState = Literal["running", "finished", "interrupted"]
 OWN_PARTS = frozenset(
-    {"run.json", "splits.json", "env.json", "log.jsonl", "metrics.csv", "result.json", "lock", "checkpoints", "predictions"}
+    {"run.json", "splits.json", "samples.npz", "env.json", "log.jsonl", "metrics.csv", "result.json", "lock", "checkpoints", "predictions"}
     | {"tensorboard", "wandb", "mlflow"}
 )
 """Files and folders in the directory of a run that are its own."""
@@ -36,9 +37,9 @@ OWN_PARTS = frozenset(
 class StoredRun:
     """A run on disk: what it is, how far it got, and what came of it.
 
-    Its directory `RUNS/<id>` holds run.json, splits.json, env.json, log.jsonl, metrics.csv, checkpoints/, predictions/ and, once the run
-    is finished, result.json. `rm.train` returns a `StoredRun`; `StoredRun.open(path)` opens one that was trained before. Everything is
-    read and checked when it is asked for; a damaged file, or one of another run, raises `InvalidInput`.
+    Its directory `RUNS/<id>` holds run.json, splits.json, samples.npz, env.json, log.jsonl, metrics.csv, checkpoints/, predictions/ and,
+    once the run is finished, result.json. `rm.train` returns a `StoredRun`; `StoredRun.open(path)` opens one that was trained before.
+    Everything is read and checked when it is asked for; a damaged file, or one of another run, raises `InvalidInput`.
 
     Attributes:
         path: The directory.
@@ -132,6 +133,17 @@ class StoredRun:
     def splits(self) -> Splits | None:
         """Sizes and hashes of the splits, class names and how images are prepared (splits.json); None without the file."""
         return self._read("splits.json", Splits.from_dict)
+
+    def contents(self) -> Contents | None:
+        """Hashes of the samples that it was trained and validated on (samples.npz); None without the file."""
+        path = self.path / "samples.npz"
+        if not path.exists():
+            return None
+        found = read_npz(path, "train", "val", "shape")
+        kinds = {name: (each.dtype.name, each.ndim) for name, each in found.items()}
+        valid = kinds == {"train": ("uint64", 1), "val": ("uint64", 1), "shape": ("int64", 1)}
+        require(valid, f"{path} must hold the hashes of samples that training wrote, it holds other arrays")
+        return Contents(**found)
 
     def environment(self) -> Environment | None:
         """Python, platform, package versions and devices of the training (env.json); None without the file."""

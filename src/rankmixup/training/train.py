@@ -15,9 +15,9 @@ from torch import nn
 
 from rankmixup.data import Dataset, GivenData
 from rankmixup.data.given import given_data
-from rankmixup.data.overlap import overlap_sentence, shared_images
+from rankmixup.data.overlap import Contents, overlap_sentence, shared_images
 from rankmixup.errors import WorkFailed, one_line, require, shown
-from rankmixup.files import write_json
+from rankmixup.files import write_json, write_npz
 from rankmixup.hardware import Accelerator, Hardware, Strategy
 from rankmixup.models import own_name
 from rankmixup.runs import Run, StoredRun
@@ -194,12 +194,14 @@ def _sizes(dataset: Dataset) -> str:
 
 
 def _describe(store: StoredRun, dataset: Dataset, watcher: Watcher) -> None:
-    """Write splits.json and env.json before a run trains for the first time."""
+    """Write splits.json, samples.npz and env.json before a run trains for the first time."""
     if not (store.path / "env.json").exists():
         shared = shared_images(dataset)
         write_json(store.path / "splits.json", {**dataset.manifest(), "shared_images": shared})
         if (sentence := overlap_sentence(shared)) is not None:
             watcher.warn(sentence)
+        if (contents := Contents.of(dataset, store.run.data.protocol)) is not None:
+            write_npz(store.path / "samples.npz", **vars(contents))
         write_json(store.path / "env.json", describe_environment())
 
 

@@ -190,6 +190,8 @@ def test_files_hold_what_their_suffix_says(tmp_path, monkeypatch, capsys):
     ):
         assert main(arguments) == 2
         assert capsys.readouterr().err == f"error: {arguments[-1]} must end in {suffixes}, which is what it will hold\n"
+    assert main(["export", "run", "-o", "model.onnx"]) == 2
+    assert capsys.readouterr().err == "error: --output must be the name of a folder, got model.onnx; --to names the files in it\n"
     assert main(["evaluate", "test.npz", "--csv", "without a suffix", "--html", "UPPER.HTML", *FEW]) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["UPPER.HTML", "other.npz", "test.npz", "without a suffix"]
 

@@ -8,7 +8,7 @@ import tyro
 
 from rankmixup.cli.options import AcceptAt, Json, OptionalPath
 from rankmixup.cli.output import answer
-from rankmixup.errors import one_line
+from rankmixup.errors import one_line, require
 
 
 @dataclass(kw_only=True)
@@ -41,6 +41,8 @@ class Export:
 
 def run(options: Export) -> None:
     """Run the command."""
+    file = options.output.suffix in (".onnx", ".pt2", ".pt", ".safetensors", ".html", ".pdf", ".zip")
+    require(not file, f"--output must be the name of a folder, got {one_line(str(options.output))}; --to names the files in it")
     from rankmixup.deploy import load
     from rankmixup.evaluation.results import plain
     from rankmixup.reports.tables import plain_table

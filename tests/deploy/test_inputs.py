@@ -83,6 +83,16 @@ def test_a_corruption_that_changes_nothing_gives_the_logits_that_the_run_stored(
     of_photos.predictions_path("shift-brightness-1").unlink()
 
 
+def test_unknown_images_are_prepared_for_the_network_alone(stored_mlp, tmp_path):
+    """Not first for the size of the first of them."""
+    rng = np.random.default_rng(0)
+    for number, shape in enumerate([(8, 8, 3), (30, 50, 3), (60, 40, 3)]):
+        Image.fromarray(rng.integers(0, 256, shape, dtype=np.uint8)).save(tmp_path / f"{number}.png")
+    split, _ = Folder(path=str(tmp_path), image_size=8).outside()
+    model = rm.load(stored_mlp, device="cpu")
+    torch.testing.assert_close(model.split_logits(split), model.predict_logits(tmp_path))
+
+
 @pytest.mark.slow
 def test_graphs_give_the_probabilities_of_the_stored_logits(of_photos, photos, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")

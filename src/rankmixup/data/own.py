@@ -170,11 +170,11 @@ class Folder(OwnData):
         """The images of `test` if there is such a folder, else all; they need no folders for classes."""
         folder = self._test_folder()
         files = list_images(folder)
-        images, good = self._decoded(files)
-        where = good.nonzero().flatten()
+        # Not in memory, where they would be cropped and resized before the network that they are shown to asks for its own size.
+        where = self._good(files, undecodable(files)).nonzero().flatten()
         class_names = sorted({name.partition("/")[0] for name in files.names if "/" in name})
         check_class_names(folder, class_names)
-        return Split(images[where], torch.zeros(len(where), dtype=torch.long), where), tuple(class_names)
+        return Split(files[where], torch.zeros(len(where), dtype=torch.long), where), tuple(class_names)
 
     def _test_folder(self) -> Path:
         folder = Path(self.path)
@@ -183,12 +183,16 @@ class Folder(OwnData):
     def _decoded(self, files: ImageFiles) -> tuple[Images, Bool[Tensor, " N"]]:
         """All images, in memory if they are small, and which of them decode."""
         images, bad = decode_all(files, self.image_size) if self.image_size <= SMALL else (files, undecodable(files))
+        return images, self._good(files, bad)
+
+    def _good(self, files: ImageFiles, bad: dict[str, str]) -> Bool[Tensor, " N"]:
+        """Which files decode; those of `bad` are refused, or named in a warning."""
         if bad:
             names, count = listed([f"{name} ({reason})" for name, reason in bad.items()], 10), f"{len(bad)} of {len(files)}"
             skip = self.on_bad_image == "skip"
             require(skip, f"images in {files.folder} must decode, {count} do not (on_bad_image can skip): {names}")
             warnings.warn(one_line(f"{count} images in {files.folder} do not decode and are skipped: {names}"), stacklevel=2)
-        return images, torch.tensor([name not in bad for name in files.names])
+        return torch.tensor([name not in bad for name in files.names])
 
 
 def _has_splits(folder: Path) -> bool:

@@ -164,7 +164,8 @@ def _require_numbers(stage: dict[str, Any], sample: Sample, values: np.ndarray) 
         right = (part.exact.argmax(axis=1) == part.labels).mean()
         _close(f"mean confidence of {name}", group["mean_confidence"], confidence)
         _close(f"overconfidence of {name}", group["overconfidence"], confidence - right)
-        if (positive := group.get("positive")) and (ratio := positive["metrics"]["observed_over_expected"]) is not None:
+        ratio = positive["metrics"]["observed_over_expected"] if (positive := group.get("positive")) else None
+        if ratio is not None and probs[:, 1].sum() > 1e-300:
             _close(f"observed over expected of {name}", ratio["value"], (part.labels == 1).sum() / probs[:, 1].sum())
     for key in ("accuracy", "nll", "brier"):
         _require_gap(stage, key)

@@ -97,6 +97,8 @@ def _upright(image: Image.Image) -> np.ndarray:
         raise ValueError("floats")
     if image.mode.startswith("I"):
         values = np.asarray(image).astype(np.float64)
+        if values.min() < 0 or values.max() > 65535:
+            raise ValueError("more than 16 bits")
         pixels = np.repeat(np.floor(values / 257 + 0.5).astype(np.uint8)[..., None], 3, axis=2)
     elif "A" in image.getbands() or "transparency" in image.info:
         rgba = np.asarray(image.convert("RGBA")).astype(np.float64)

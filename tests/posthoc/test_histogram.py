@@ -77,3 +77,14 @@ def test_a_known_distortion_is_undone(rng):
 def test_bad_number_of_bins():
     with pytest.raises(InvalidInput, match="num_bins must be at least 1, got 0"):
         HistogramBinning(num_bins=0)
+
+
+@pytest.mark.parametrize("value", [1e300, 1.5])
+def test_stored_values_that_are_no_probabilities_give_none(value):
+    """Only some logits fall into the bin, so that it may not show when the calibrator is restored."""
+    fitted = HistogramBinning(num_bins=2).fit(*overconfident(random.stream(0), 50), warn=False)
+    state = {"edges": torch.tensor([0.5, 0.9]), "values": torch.tensor([0.4, value, 0.95], dtype=torch.float64)}
+    restored = HistogramBinning.restored(fitted.report_, state, 3)
+    assert restored.predict_proba(torch.tensor([[9.0, 0.0, 0.0]])).isfinite().all()
+    with pytest.raises(InvalidInput, match="what 'histogram' was fitted to must make probabilities of logits, it does not"):
+        restored.predict_proba(torch.tensor([[9.0, 0.0, 0.0], [1.5, 0.0, 0.0]]))

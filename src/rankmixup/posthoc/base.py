@@ -147,7 +147,9 @@ class Calibrator(ABC):
         require(same, f"logits must have the {self._classes} classes that {type(self).__name__} was fitted on, got {logits.shape[1]}")
         _check_size(logits)
         with torch.no_grad():
-            return module.to(logits.device)(logits.double()).to(upcast(logits[:0]).dtype)
+            made: Tensor = module.to(logits.device)(logits.double()).to(upcast(logits[:0]).dtype)
+        require(not bool(made.isnan().any()), f"what {self.name!r} was fitted to must make probabilities of logits, it does not")
+        return made
 
     def predict_proba(self, logits: ArrayLike) -> Float[Tensor, "N K"]:
         """Calibrated probabilities."""

@@ -201,7 +201,7 @@ def test_such_a_name_builds_nothing():
     assert not leaves_variant_open(name)
     with pytest.raises(InvalidInput, match=rf"model '{name}' must be given as a module, .* give it again"):
         build_model(name, num_classes=2, image_size=8)
-    with pytest.raises(InvalidInput, match=r"must be own: and 12 hexadecimal digits, got 'own:../../x'"):
+    with pytest.raises(InvalidInput, match=r"must be own: and hexadecimal digits, 6 and 12 of them, got 'own:../../x'"):
         build_model("own:../../x", num_classes=2, image_size=8)
 
 

@@ -18,6 +18,7 @@ from rankmixup import random
 from rankmixup.cli.main import main
 from rankmixup.errors import Interrupted, InvalidInput, WorkFailed
 from rankmixup.mixers import CutMix
+from rankmixup.models.own import warn_unless_same
 from rankmixup.runs import StoredRun
 from rankmixup.runs.trained import trained_network
 from rankmixup.testing import two_processes
@@ -111,9 +112,10 @@ def test_a_frozen_body_in_a_module_in_evaluation_mode_stays_as_it_is(tmp_path):
     seen = []
     module.register_forward_hook(lambda given, *_: seen.append(tuple(part.training for part in (given[0][2], given[1]))))
     stored = rm.train(short(), model=module, data=arrays(), runs=tmp_path)
+    assert set(seen) == {(False, True), (False, False)}
+    seen.clear()  # what a hook refers to is part of what it does
     before, after = module.state_dict(), trained_network(stored, module).state_dict()
     assert {name for name in before if not torch.equal(before[name], after[name])} == {"2.weight", "2.bias"}
-    assert set(seen) == {(False, True), (False, False)}
 
 
 @pytest.mark.slow
@@ -227,10 +229,33 @@ def test_the_trained_weights_are_those_that_the_scores_are_of(tmp_path):
     trained = trained_network(stored, network(5)).eval()
     with torch.no_grad():
         np.testing.assert_allclose(trained(torch.from_numpy(arrays()[2][0])).numpy(), logits(stored), atol=1e-5)
-    with pytest.raises(InvalidInput, match=r"model 'own:[0-9a-f]{12}' must be given as a module"):
+    with pytest.raises(InvalidInput, match=r"model 'own:[0-9a-f]{6}-[0-9a-f]{12}' must be given as a module"):
         trained_network(stored)
     with pytest.raises(InvalidInput, match=r"model must have the weights of run .* \(Error\(s\) in loading state_dict"):
         trained_network(stored, nn.Linear(2, 3))
+
+
+class Activated(nn.Linear):
+    def __init__(self, activation):
+        with random.global_seed(0, "test"):
+            super().__init__(4, 3)
+        self.activation = activation
+
+    def forward(self, x):
+        return self.activation(super().forward(x))
+
+
+def test_a_module_that_does_something_else_is_not_loaded_silently(tmp_path):
+    """Its weights have the same names and shapes."""
+    stored = rm.train(short(), model=Activated(torch.tanh), data=arrays(), runs=tmp_path)
+    folder = rm.load(stored, model=Activated(torch.tanh)).export(tmp_path / "model").folder
+    for place in (stored, folder):
+        rm.load(place, model=Activated(torch.tanh))
+        with pytest.warns(UserWarning, match=r"model must have the code and attributes of the module .* predictions are others"):
+            rm.load(place, model=Activated(torch.relu))
+    described = json.loads((stored.path / "run.json").read_text())
+    old = rm.Run.from_dict({**described, "model": "own:1a2b3c4d5e6f"})  # as version 0.2 named it
+    warn_unless_same(Activated(torch.relu), old.model)
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from rankmixup.evaluation.acceptance import Threshold
 from rankmixup.evaluation.score_files import errors_about
 from rankmixup.files import file_hash, read_json, readable, reason, write_atomic
 from rankmixup.models import build_model
+from rankmixup.models.own import warn_unless_same
 from rankmixup.posthoc import CALIBRATORS, Calibrator, FitReport
 from rankmixup.runs.records import Positive, Record
 from rankmixup.runs.trained import in_memory_format
@@ -113,7 +114,9 @@ def read_folder(folder: Path, network: nn.Module | None = None, *, calibrated: b
     require(
         sum(map(len, parts.values())) == len(state), f"{folder / WEIGHTS} must hold weights of a network and a calibration, it holds others"
     )
-    network = _filled(network or _built(said.network, parts["network"]), parts["network"], folder / WEIGHTS)
+    given, network = network, _filled(network or _built(said.network, parts["network"]), parts["network"], folder / WEIGHTS)
+    if given is not None:
+        warn_unless_same(given, said.network.name)
     calibrator = _calibrator(said, parts["calibration"], folder) if calibrated and said.calibration else None
     origin = Origin(said.network.name, said.run, folder)
     # It is about calibrated confidences.

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import warnings
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,9 @@ from rankmixup.errors import require, shown
 from rankmixup.files import reason
 from rankmixup.models.code import behaviour
 
-_NAME = re.compile("own:[0-9a-f]{12}")
+_NAME = re.compile("own:(?:([0-9a-f]{6})-)?[0-9a-f]{12}")
+_UNTOLD = "000000"
+"""In the place of a hash of code and attributes that cannot be told."""
 
 
 def is_own(name: str) -> bool:
@@ -20,13 +23,12 @@ def is_own(name: str) -> bool:
 
 def check_own_name(name: str) -> None:
     """Raise `InvalidInput` unless `name` is one that `own_name` gives."""
-    require(
-        _NAME.fullmatch(name) is not None, f"the name of a module of your own must be own: and 12 hexadecimal digits, got {shown(name)}"
-    )
+    rule = "the name of a module of your own must be own: and hexadecimal digits, 6 and 12 of them"
+    require(_NAME.fullmatch(name) is not None, f"{rule}, got {shown(name)}")
 
 
 def own_name(module: nn.Module, known_as: str = "") -> str:
-    """The name of a user's own module, `own:` and a hash of its code and attributes, its weights and buffers, and of what in it is frozen.
+    """The name of a user's own module, `own:CODE-REST`: hashes of its code and attributes, and of weights, buffers and what is frozen.
 
     Two modules of one name start training at the same point and do the same. Where code and attributes cannot be told, `known_as`, which is
     part of the hash, tells it from others.
@@ -37,12 +39,10 @@ def own_name(module: nn.Module, known_as: str = "") -> str:
     # Addresses differ from process to process.
     digest = hashlib.sha256(re.sub(r" at 0x[0-9a-fA-F]+", "", repr(module)).encode())
     digest.update(known_as.encode())
-    try:
-        digest.update(behaviour(module))
-    except Exception as error:  # a user's attributes can raise any
-        again = "give rm.train a name= for it, and another one whenever its code or attributes change"
-        rule = "model must have code and attributes that can be told from others'"
-        require(known_as != "", f"{rule}, which these cannot ({type(error).__name__}: {reason(error)}): {again}")
+    code, error = _code_hash(module)
+    again = "give rm.train a name= for it, and another one whenever its code or attributes change"
+    rule = "model must have code and attributes that can be told from others'"
+    require(error is None or known_as != "", f"{rule}, which these cannot ({type(error).__name__}: {error and reason(error)}): {again}")
     if evaluated := evaluated_parts(module):
         digest.update(f"evaluated {evaluated}".encode())
     trained = {name: parameter.requires_grad for name, parameter in module.named_parameters()}
@@ -54,7 +54,24 @@ def own_name(module: nn.Module, known_as: str = "") -> str:
         require(held, f"model must have all its weights before it is trained, {name} has none yet")
         digest.update(f"{name} {value.dtype} {list(value.shape)} {trained.get(name)}".encode())
         digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    return f"own:{digest.hexdigest()[:12]}"
+    return f"own:{code}-{digest.hexdigest()[:12]}"
+
+
+def warn_unless_same(module: nn.Module, name: str) -> None:
+    """Warn if a module that takes weights has other code or attributes than the one of this name, as far as that can be told."""
+    found, (code, _) = _NAME.fullmatch(name), _code_hash(module)
+    # There is none for a run of version 0.2.
+    if found and found[1] and _UNTOLD not in (found[1], code) and found[1] != code:
+        rule = f"model must have the code and attributes of the module that was trained, {name}, but theirs is {code}"
+        warnings.warn(f"{rule}; unless only Python's version differs, predictions are others than the run's", stacklevel=4)
+
+
+def _code_hash(module: nn.Module) -> tuple[str, Exception | None]:
+    """Six digits for code and attributes, or why there are none."""
+    try:
+        return hashlib.sha256(behaviour(module)).hexdigest()[:6], None
+    except Exception as error:  # a user's attributes can raise any
+        return _UNTOLD, error
 
 
 def evaluated_parts(module: nn.Module) -> tuple[str, ...]:

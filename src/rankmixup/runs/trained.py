@@ -8,6 +8,7 @@ from torch import nn
 from rankmixup.data import View
 from rankmixup.errors import InvalidInput, require, shown
 from rankmixup.files import reason
+from rankmixup.models.own import warn_unless_same
 from rankmixup.runs import StoredRun
 from rankmixup.runs.checkpoint import load_best
 from rankmixup.runs.records import Splits
@@ -37,6 +38,8 @@ def trained_network(stored: StoredRun, model: nn.Module | None = None) -> nn.Mod
         network.load_state_dict(weights)
     except RuntimeError as error:
         raise InvalidInput(f"model must have the weights of run {stored.path} ({reason(error)})") from error
+    if model is not None:
+        warn_unless_same(model, stored.run.model)
     return in_memory_format(network, splits.view).eval()
 
 

@@ -40,7 +40,8 @@ CHANGES = {
 VARIES = {
     r"miscalibrated in \d+ of \d+ seeds|not distinguishable from calibrated|miscalibrated": "#",  # verdicts follow from numbers
     r"no difference shown|groups differ|\b(better|worse)$|rests on a bin of \d+ samples?": "#",
-    r"^([^\s,]+\.png),.*$": r"\1",  # a predicted label, too
+    r"^([^\s,]+\.(?:png|jpg)),.*$": r"\1",  # a predicted label, too
+    r"^\['.*'\] \[\[.*$": "#",  # the same of a consumer
     r"\b[0-9a-f]{12}\b": "#",  # ids of runs
     r"[-+<]?\d+(\.\d+)?(e[-+]?\d+)?": "#",
     r"─+": "─",  # rules and columns are as wide as their numbers

@@ -24,7 +24,7 @@ STUDY = Tournament.from_dict(json.loads((DOCS.parent / "results" / "cpu" / "tour
 NEEDED = ("title", "idea", "equation", "where", "use", "reference")
 INTERVALS = {
     "wilson": "Wilson's interval",
-    "bootstrap": "percentile bootstrap",
+    "bootstrap": "bootstrap, corrected for bias and skewness (BCa)",
     "inversion": "inversion of the consistency test, because sampling noise biases the value upwards",
 }
 FLOORS = {

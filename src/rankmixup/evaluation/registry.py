@@ -27,7 +27,7 @@ class Metric:
     streaming: str | None = None
     """The class in `rankmixup.metrics` that computes it batch by batch."""
     interval: Literal["wilson", "bootstrap", "inversion"] = "bootstrap"
-    """How its confidence interval is made: Wilson's, percentile bootstrap, or test inversion for what noise biases upwards."""
+    """How its confidence interval is made: Wilson's, bootstrap, or test inversion for what noise biases upwards."""
     floor: Literal["confidence", "labels"] | None = None
     """What calibrated models are simulated with: the confidence of each prediction, or all probabilities. None: it has no noise floor."""
     bins: Literal["width", "mass"] | None = None
@@ -139,7 +139,7 @@ def register_metric(
     needs: Literal["logits", "probs"] = "probs",
     min_classes: int = 2,
 ) -> Callable[[Function], Function]:
-    """Decorator that adds a metric to every evaluation, with a percentile bootstrap interval.
+    """Decorator that adds a metric to every evaluation, with a bootstrap interval.
 
     The function takes scores `[N, K]` in float64 and class indices `[N]`, and returns the metric, or a tensor `[N]` whose mean it is. The
     second kind is much faster: its bootstrap needs no further call.

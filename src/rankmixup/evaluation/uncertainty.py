@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rankmixup.errors import require_flag
+from rankmixup.evaluation.bca import bca_interval, ranked_influence, skewness
 from rankmixup.evaluation.class_replicates import ClassReplicates
 from rankmixup.evaluation.custom import custom_keys, custom_values, resampled_values
 from rankmixup.evaluation.intervals import Inverted
@@ -41,7 +42,7 @@ def metric_uncertainty(
 ) -> dict[str, Estimate]:
     """Every metric that is defined, with what is known of its uncertainty.
 
-    Accuracies have Wilson's intervals; NLL, Brier, AURC, E-AURC and AUROC have percentile bootstrap intervals. ECE, its L2 and
+    Accuracies have Wilson's intervals; NLL, Brier, AURC, E-AURC and AUROC have BCa bootstrap intervals. ECE, its L2 and
     maximum norms, AECE, OE, UE, KS, smooth and classwise ECE are biased upwards and have intervals by test inversion (see
     `rankmixup.evaluation.intervals`); debiased ECE estimates what the L2 norm does and shares its interval. Where all predictions are right
     or all wrong, only the accuracies and means have an interval: the bootstrap then sees no noise at all.
@@ -71,7 +72,10 @@ def metric_uncertainty(
     for key, scale in (("classwise_ece", classes), ("classwise_ece_sum", 1)):
         if (value := values[key]) is not None:
             floors[key] = noise_floor(classwise / scale, value)
-    ends: dict[str, tuple[float | None, float | None]] = {key: _percentile_interval(draw) for key, draw in draws.means.items()}
+    ends = {
+        key: _interval(draw, values[key], samples.means[key].double() - samples.means[key].double().mean())
+        for key, draw in draws.means.items()
+    }
     ends |= {key: wilson_interval(values[key] or 0.0, len(samples)) for key in draws.means if METRICS[key].interval == "wilson"}
     if not samples.unanimous:
         inverted = {key: gap_interval(samples, key, draws, floors[key]) for key in PASS_KEYS if METRICS[key].bins}
@@ -80,14 +84,15 @@ def metric_uncertainty(
         inverted["smooth_ece"] = smooth_interval(samples, draws, floors["smooth_ece"])
         if (total := per_class.interval(floors["classwise_ece_sum"])) is not None:
             inverted |= {"classwise_ece_sum": total, "classwise_ece": Inverted(*(each / classes for each in total))}
-        ends |= {key: _percentile_interval(draw) for key, draw in draws.ranked.items()}
+        influence = ranked_influence(samples.right, samples.last)
+        ends |= {key: _interval(draw, values[key], influence[key]) for key, draw in draws.ranked.items()}
         for key, interval in inverted.items():
             # What was observed is within its interval; the two are summed in another order and may differ by a rounding error.
             value = interval.value if values[key] is None else values[key] or 0.0
             ends[key] = min(interval.low, value), max(min(interval.high, METRICS[key].most), value)
     for key, value_of_all in custom.items():
         values[key] = value_of_all.item()
-        ends[key] = _percentile_interval(resampled_values(key, scores, replicates, rng)[0])
+        ends[key] = _interval(resampled_values(key, scores, replicates, rng)[0])
     found = {}
     for key, value in values.items():
         if value is not None:
@@ -101,12 +106,19 @@ def metric_uncertainty(
     return found
 
 
-def _percentile_interval(values: Tensor) -> tuple[float | None, float | None]:
-    """Of the replicates; none where an NLL is infinite, as that of a probability of 0 is, or nothing varies."""
+def _interval(values: Tensor, observed: float | None = None, influence: Tensor | None = None) -> tuple[float | None, float | None]:
+    """Of the replicates, BCa where the `influence` of each sample is known, else percentiles.
+
+    None where an NLL is infinite, as that of a probability of 0 is, or nothing varies.
+    """
     values = values[~values.isnan()]
     if len(values) == 0 or not values.isfinite().all() or values.min() == values.max():
         return None, None
-    return percentiles(values)
+    return (
+        percentiles(values)
+        if observed is None or influence is None
+        else bca_interval(values, observed, len(influence), skewness(influence))
+    )
 
 
 def all_metrics(

@@ -6,7 +6,7 @@ import torch
 import rankmixup as rm
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import Difference, Scores, compare_scores, evaluate_scores, holm
-from rankmixup.evaluation.comparison import paired_tests
+from rankmixup.evaluation.paired_tests import paired_tests
 from tests.oracles import unchecked
 
 FEW = {"replicates": 100}

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 import rankmixup as rm
-from rankmixup.evaluation.comparison import paired_tests
 from rankmixup.evaluation.groups import Grouping
+from rankmixup.evaluation.paired_tests import paired_tests
 from rankmixup.reports.export import to_csv, to_latex, to_markdown, write_text
 from rankmixup.reports.groups import class_tables
 from rankmixup.reports.html import render_report

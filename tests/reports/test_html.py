@@ -13,7 +13,7 @@ import torch
 import rankmixup
 from rankmixup.errors import InvalidInput
 from rankmixup.evaluation import Evaluation, Scores
-from rankmixup.evaluation.comparison import PairedTests, paired_tests
+from rankmixup.evaluation.paired_tests import PairedTests, paired_tests
 from rankmixup.files import write_json
 from rankmixup.metrics import classwise_calibration_error
 from rankmixup.reports.entry import run_protocol

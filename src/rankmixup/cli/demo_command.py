@@ -41,7 +41,7 @@ def run(options: Demo) -> None:
     from rich.console import Group
 
     from rankmixup.cli.work import raise_failures
-    from rankmixup.evaluation.comparison import paired_tests
+    from rankmixup.evaluation.paired_tests import paired_tests
     from rankmixup.experiments import DEMO_METHODS, Task, Workplace, demo_runs, run_tasks
     from rankmixup.reports.demo import READING, demo_evaluations, demo_figures, demo_table
     from rankmixup.reports.entry import ReportEntry

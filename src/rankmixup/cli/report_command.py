@@ -39,7 +39,7 @@ def run(options: Report) -> None:
     require_writable(options.output, inputs=(*options.sources, *options.calibrate_on, *options.group_files))
     require_suffix(options.output, ".html", ".htm")
 
-    from rankmixup.evaluation.comparison import paired_tests
+    from rankmixup.evaluation.paired_tests import paired_tests
     from rankmixup.reports.files import page_entries, write_page
 
     sources = [options.open(path, each) for path, each in zip(options.sources, held_out, strict=True)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from rankmixup.errors import InvalidInput, require, shown, unknown_name
 from rankmixup.evaluation.conditions import ComparisonCondition, listed_conditions
@@ -203,36 +203,6 @@ def compare_evaluations(
     seeds = {name: tuple(each.runs) for name, each in evaluations.items() if len(each.runs) > 1}
     of_first = evaluations[first]
     return Comparison(keys[0], first, of_first.n, of_first.num_classes, models, fits, failed, seeds)
-
-
-class PairedTests(NamedTuple):
-    """Comparisons of the models of a report: before calibration and, if all are calibrated, after it."""
-
-    comparisons: tuple[Comparison, ...] = ()
-    reason: str = ""
-    """Why there are none, of several models."""
-
-
-NO_TESTS = PairedTests()
-
-
-def paired_tests(
-    evaluations: Mapping[str, Evaluation],
-    *,
-    metric: str | Sequence[str] = ("ece", "nll"),
-    num_bins: int = 15,
-    replicates: int = 1000,
-    seed: int = 0,
-) -> PairedTests:
-    """Differences of all models from the first, or the reason why they have none: they are not of the same samples."""
-    if len(evaluations) < 2:
-        return NO_TESTS
-    stages = [False, True] if all(each.calibrated is not None for each in evaluations.values()) else [False]
-    options: dict[str, Any] = {"metric": metric, "num_bins": num_bins, "replicates": replicates, "seed": seed}
-    try:
-        return PairedTests(tuple(compare_evaluations(evaluations, calibrated=calibrated, **options) for calibrated in stages))
-    except InvalidInput as refusal:
-        return PairedTests(reason=str(refusal))
 
 
 def compared_keys(metric: str | Sequence[str]) -> list[str]:

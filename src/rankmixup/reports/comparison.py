@@ -10,9 +10,10 @@ from rich.text import Text
 
 from rankmixup.evaluation.names import short_names
 from rankmixup.evaluation.results import Compared, Comparison, FileKind
+from rankmixup.reports.best import best_table
 from rankmixup.reports.export import Cell, DataTable, to_csv, to_latex, write_kind
 from rankmixup.reports.markdown import comparison_markdown
-from rankmixup.reports.tables import best_table, fit_words, plain_table, rich_table, seeds_words, shown, shown_p_value, shown_range, titled
+from rankmixup.reports.tables import fit_words, plain_table, rich_table, seeds_words, shown, shown_p_value, shown_range, titled
 
 
 def shown_names(comparison: Comparison) -> dict[str, str]:

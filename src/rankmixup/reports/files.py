@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rankmixup.evaluation.comparison import NO_TESTS, PairedTests
+from rankmixup.evaluation.paired_tests import NO_TESTS, PairedTests
 from rankmixup.evaluation.pooling import pooled
 from rankmixup.evaluation.registry import metric_named
 from rankmixup.evaluation.results import Evaluation, FileKind, Metrics, all_metrics_of

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from rankmixup import __version__
 from rankmixup.errors import InvalidInput, require
 from rankmixup.evaluation import Evaluation
-from rankmixup.evaluation.comparison import NO_TESTS, PairedTests
 from rankmixup.evaluation.names import short_names
+from rankmixup.evaluation.paired_tests import NO_TESTS, PairedTests
 from rankmixup.reports import groups, html_figures, html_tables
 from rankmixup.reports.comparison import comparison_notes, tests_table
 from rankmixup.reports.entry import ReportEntry

@@ -11,12 +11,12 @@ from rankmixup.evaluation.group_tests import POSITIVE_GAP_KEYS
 from rankmixup.evaluation.pooling import deviation
 from rankmixup.evaluation.results import Estimate, Evaluation, Positive
 from rankmixup.evaluation.uncertainty import FEW, MISCALIBRATED
+from rankmixup.reports.best import best_table
 from rankmixup.reports.entry import ReportEntry
 from rankmixup.reports.export import Cell, DataTable
 from rankmixup.reports.groups import gap_sentence, worst_groups
 from rankmixup.reports.tables import (
     ESTIMATE_COLUMNS,
-    best_table,
     estimate_cells,
     p_text,
     positive_lines,

@@ -13,7 +13,7 @@ from rankmixup.evaluation.detection import FPR95_RULE
 from rankmixup.evaluation.groups import MIN_SAMPLES
 from rankmixup.evaluation.registry import metric_named
 from rankmixup.evaluation.results import Calibration, Detection, Estimate, Evaluation, Metrics, Positive, all_metrics_of
-from rankmixup.reports.export import Bold, Cell, DataTable
+from rankmixup.reports.export import Bold, DataTable
 
 if TYPE_CHECKING:
     from rankmixup.experiments.sweep import Ranking
@@ -90,25 +90,6 @@ def shown_p_value(p_value: float | None) -> str:
     if p_value is None:
         return ""
     return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
-
-
-def best_table(models: Mapping[str, Mapping[str, tuple[float, float | None] | None]], caption: str) -> DataTable:
-    """Models by metrics: each value, its deviation over seeds if there is one, and the best of each metric in bold.
-
-    Values and deviations are by model and metric; many metrics go down the page.
-    """
-    keys = list(dict.fromkeys(key for found in models.values() for key, each in found.items() if each))
-    rows: list[list[Cell]] = [[name] for name in models]
-    for key in keys:
-        best = shown(key, min((each[0] for found in models.values() if (each := found.get(key))), key=metric_named(key).loss))
-        for row, found in zip(rows, models.values(), strict=True):
-            value, deviation = found.get(key) or (None, None)
-            text = shown(key, value) + ("" if deviation is None else f" ± {shown(key, deviation)}")
-            row.append(Bold(text) if value is not None and shown(key, value) == best and len(models) > 1 else text)
-    if len(keys) <= max(8, len(models)):
-        return DataTable(["model", *map(titled, keys)], rows, caption)
-    _, *columns = zip(*rows, strict=True)
-    return DataTable(["metric", *models], [[titled(key), *column] for key, column in zip(keys, columns, strict=True)], caption)
 
 
 def seeds_words(seeds: Iterable[int]) -> str:

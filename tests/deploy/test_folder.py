@@ -1,5 +1,6 @@
 """A folder from outside executes nothing, and is refused in a sentence where it is wrong."""
 
+import dataclasses
 import hashlib
 import json
 import pickle
@@ -175,3 +176,16 @@ def test_a_temperature_that_makes_no_probabilities_is_refused(folder, temperatur
     signed(folder)
     with unchecked():
         refused(folder, message)
+
+
+def test_a_folder_of_version_0_2_is_read_as_it_was_written(stored_mlp, tmp_path):
+    """Its preprocessing held the augmentation of training too, which says how images are resized, and none of the steps."""
+    model = rm.load(stored_mlp)
+    folder = model.export(tmp_path / "model").folder
+    config = json.loads((folder / "config.json").read_text())
+    view = dataclasses.replace(model.view, augment="resized-crop")
+    config["preprocessing"] = {**dataclasses.asdict(view), "how": "..."}
+    del config["training"]
+    (folder / "config.json").write_text(json.dumps(config))
+    signed(folder)
+    assert rm.load(folder).view == view

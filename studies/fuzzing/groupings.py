@@ -165,7 +165,9 @@ def _require_numbers(stage: dict[str, Any], sample: Sample, values: np.ndarray) 
         _close(f"mean confidence of {name}", group["mean_confidence"], confidence)
         _close(f"overconfidence of {name}", group["overconfidence"], confidence - right)
         ratio = positive["metrics"]["observed_over_expected"] if (positive := group.get("positive")) else None
-        if ratio is not None and probs[:, 1].sum() > 1e-300:
+        # Given probabilities are made log-odds: they are normalised, and 0 becomes the least that has some.
+        plain = sample.from_logits or (sample.scores.dtype == np.float64 and probs.min() > 1e-6)
+        if ratio is not None and plain and probs[:, 1].sum() > 1e-300:
             _close(f"observed over expected of {name}", ratio["value"], (part.labels == 1).sum() / probs[:, 1].sum())
     for key in ("accuracy", "nll", "brier"):
         _require_gap(stage, key)

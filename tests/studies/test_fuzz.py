@@ -6,7 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from studies.fuzz import Chunk, page, study
+from rankmixup.data.corruptions import corrupt
+from rankmixup.deploy.model import CalibratedModel
+from rankmixup.evaluation.group_labels import GroupLabels
+from studies.fuzz import Chunk, area_named, page, study
 from studies.fuzzing.case import Area, Difference, attempt
 from studies.fuzzing.oracle import agree, exact_metrics
 from studies.fuzzing.values import Sample
@@ -69,3 +72,42 @@ def test_the_stored_study_is_large_and_has_no_findings():
     total = int(text.split(" generated inputs")[0].rsplit(" ", 1)[1].replace(",", ""))
     assert total >= 50_000
     assert "No findings." in text
+
+
+def _confident(model, logits):
+    return logits.double().mul(1.1).softmax(dim=1)
+
+
+def _darker(images, *arguments, **more):
+    return corrupt(images, *arguments, **more).clamp(min=3) - 3
+
+
+def _of_others(name, values, samples):
+    labels = _GROUPS_OF(name, values, samples)
+    return GroupLabels(labels.names, labels.codes[::-1])
+
+
+_GROUPS_OF = GroupLabels.of
+
+
+@pytest.mark.parametrize(
+    ("area", "place", "name", "wrong"),
+    [
+        ("exported folders", CalibratedModel, "_probabilities", _confident),
+        ("predict", CalibratedModel, "_probabilities", _confident),
+        ("pictures", CalibratedModel, "_logits", lambda model, batch: model.network(batch + 0.01).detach()),
+        ("groups", GroupLabels, "of", _of_others),
+        ("shift", "studies.fuzzing.shifted", "corrupt", _darker),
+        ("adapters", "studies.fuzzing.adapters", "fold_temperature", lambda *arguments: None),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_wrong_answer_is_found_in_every_area(area, place, name, wrong, tmp_path, monkeypatch):
+    monkeypatch.setattr(f"{place}.{name}" if isinstance(place, str) else place, *([] if isinstance(place, str) else [name]), wrong)
+    kinds = []
+    for index in range(60):
+        (tmp_path / str(index)).mkdir()
+        kinds.append(attempt(area_named(area), 0, index, tmp_path / str(index)).kind)
+        if kinds[-1] == "difference":
+            return
+    pytest.fail(f"60 inputs must show a difference, got {set(kinds)}")

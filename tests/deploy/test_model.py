@@ -107,12 +107,15 @@ def test_floats_of_any_type_are_the_same_input(model, dtype):
 
 
 @pytest.mark.parametrize(("largest", "said"), [(1.0, "0 to 1"), (255.0, "0 to 255"), (4095.0, r"[\d.]+ to [\d.]+")])
-def test_colours_in_floats_are_warned_of(model, largest, said):
+def test_colours_in_floats_are_warned_of(model, largest, said, tmp_path):
     """Which the network would take as its input: it is sure of whatever it sees."""
     colours = torch.rand(2, 3, SIZE, SIZE) * largest
     with pytest.warns(UserWarning, match=f"x holds floats from {said}, which the network takes as they are, not as colours"):
         model.predict_proba(colours)
     model.predict_proba(model.preprocess((colours / largest * 255).byte()))
+    np.savez(tmp_path / "colours.npz", x=colours.numpy(), y=list(COLOURS[:2]))
+    with pytest.warns(UserWarning, match=f"x holds floats from {said}"):
+        model.evaluate(f"npz:{tmp_path / 'colours.npz'}", replicates=10)
 
 
 def test_evaluate_of_other_data_matches_classes_by_name(stored, model, new_images, tmp_path):

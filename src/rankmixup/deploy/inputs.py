@@ -109,14 +109,16 @@ def as_samples(x: Tensor | NDArray[Any], view: View) -> Tensor:
 
 def _of_floats(x: Float[Tensor, "N ..."], view: View, batch_size: int, device: torch.device | str) -> Iterator[Float[Tensor, "B ..."]]:
     require(bool(x.isfinite().all()), "x must hold finite numbers, it does not")
-    if view.values == "bytes":
-        _warn_of_colours(float(x.min()), float(x.max()), view)
+    warn_of_colours(x, view)
     split = Split(x, torch.zeros(len(x), dtype=torch.long), torch.arange(len(x)))
     yield from evaluation_batches(split, view, device=device, batch_size=batch_size)
 
 
-def _warn_of_colours(low: float, high: float, view: View) -> None:
+def warn_of_colours(x: Tensor, view: View) -> None:
     """Warn of floats that are none of the network's input: colours that are not normalised have no negative values."""
+    if view.values == "floats" or not x.is_floating_point():
+        return
+    low, high = float(x.min()), float(x.max())
     black = min(-mean / std for mean, std in zip(view.mean, view.std, strict=True))
     white = max((1 - mean) / std for mean, std in zip(view.mean, view.std, strict=True))
     if low >= 0 and (black < 0 or high > white):

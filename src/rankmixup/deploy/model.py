@@ -16,7 +16,7 @@ from rankmixup.data import DataSource, ImageFiles, View, parse_source
 from rankmixup.data.base import Split
 from rankmixup.data.batches import evaluation_batch_size, evaluation_batches
 from rankmixup.data.transforms import normalise
-from rankmixup.deploy.inputs import Input, decoded_batches, input_batches
+from rankmixup.deploy.inputs import Input, decoded_batches, input_batches, warn_of_colours
 from rankmixup.errors import InvalidInput, listed, require, require_whole, shown
 from rankmixup.evaluation import Evaluation, Scores, evaluate, evaluate_scores
 from rankmixup.evaluation.acceptance import Threshold
@@ -200,6 +200,8 @@ class CalibratedModel(nn.Module):
         """Logits of the samples of a split."""
         if isinstance(split.x, ImageFiles):
             return torch.cat([logits for _, logits in self._of_files(split.x)])
+        if isinstance(split.x, Tensor):
+            warn_of_colours(split.x, self.view)
         with self._evaluating():
             return torch.cat([self._logits(batch) for batch in evaluation_batches(split, self.view, device=self.device)])
 

@@ -38,6 +38,7 @@ _AREAS = {
     "commands": ("commands", "try_command", 5_000),
     "run directories": ("run_directories", "try_run_directory", 2_500),
     "checkpoints": ("run_directories", "try_checkpoint", 500),
+    "loaded runs": ("run_directories", "try_loaded_run", 2_000),
     "exported folders": ("exported", "try_exported_folder", 12_000),
     "pictures": ("pictures", "try_picture", 12_000),
     "predict": ("pictures", "try_predict_command", 3_000),

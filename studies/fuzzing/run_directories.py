@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import functools
+import io
 import json
 import shutil
 import tempfile
@@ -20,7 +21,7 @@ from studies.fuzzing.case import Difference, Verdict
 from studies.fuzzing.commands import call, require_orderly
 from studies.fuzzing.damage import damage_file
 
-__all__ = ["try_checkpoint", "try_run_directory"]
+__all__ = ["try_checkpoint", "try_loaded_run", "try_run_directory"]
 
 
 class _StopAfter(Watcher):
@@ -83,6 +84,34 @@ def try_run_directory(rng: np.random.Generator, folder: Path) -> Verdict:
     if command == 3 and json.loads(out)["metrics"] != _expected()["metrics"]:
         raise Difference(f"{', '.join(path.name for path in chosen)} damaged: other figures came out, and nothing was said")
     return "agrees" if command == 3 else "answered"
+
+
+@functools.cache
+def _probabilities(calibrate_with: str | None) -> torch.Tensor:
+    return rm.load(_originals()[0], device="cpu", calibrate_with=calibrate_with).predict_proba(_images())
+
+
+@functools.cache
+def _images() -> torch.Tensor:
+    x = Digits(train_size=50).load(None).test.x[:20]
+    assert isinstance(x, torch.Tensor)
+    return x
+
+
+def try_loaded_run(rng: np.random.Generator, folder: Path) -> Verdict:
+    """A finished run with one or two damaged files, which is loaded: refused, or its probabilities are those of before."""
+    run = _copy(_originals()[0], folder)
+    files = sorted(path for path in run.rglob("*") if path.is_file())
+    for place in rng.choice(len(files), size=int(rng.choice([1, 2])), replace=False):
+        damage_file(rng, files[place])
+    calibrate_with = (None, "temperature", "vector")[int(rng.integers(3))]
+    with contextlib.redirect_stderr(io.StringIO()):
+        model = rm.load(run, device="cpu", calibrate_with=calibrate_with)
+    if model.class_names != tuple("0123456789"):
+        raise Difference(f"the classes must be the digits, got {model.class_names}")
+    if not torch.equal(model.predict_proba(_images()), _probabilities(calibrate_with)):
+        raise Difference(f"a damaged run must be refused or predict as before, files: {[path.name for path in files]}")
+    return "agrees"
 
 
 def try_checkpoint(rng: np.random.Generator, folder: Path) -> Verdict:

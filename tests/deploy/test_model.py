@@ -262,3 +262,13 @@ def test_devices_and_paths_are_checked(stored):
             rm.load(stored, device=device)
     with pytest.raises(InvalidInput, match="path must be a run, its directory or an exported folder, got 3"), unchecked():
         rm.load(3)
+
+
+def test_a_temperature_that_its_own_samples_speak_against_is_not_applied(stored, monkeypatch):
+    """As with 16 validation images, whose temperature raised the ECE of others from 22 to 33 %."""
+    monkeypatch.setattr("rankmixup.posthoc.base._COST", 0.005)
+    with pytest.warns(
+        UserWarning, match=r"^temperature calibration is not applied: on the 6 validation samples it raises the NLL of samples"
+    ):
+        model = rm.load(stored)
+    assert model.calibrator is None

@@ -1,5 +1,6 @@
 """What every calibrator keeps to, whatever it does."""
 
+import dataclasses
 import json
 import warnings
 
@@ -12,7 +13,7 @@ from torch import nn
 from rankmixup import functional as F
 from rankmixup import random
 from rankmixup.errors import InvalidInput
-from rankmixup.posthoc import CALIBRATORS, Calibrator, FitReport
+from rankmixup.posthoc import CALIBRATORS, Calibrator, FitReport, TemperatureScaling
 
 EVERY = pytest.mark.parametrize("name", ["ensemble-temperature", "histogram", "isotonic", "temperature", "vector"])
 
@@ -226,3 +227,26 @@ def test_a_fit_that_makes_things_worse_warns():
     logits = torch.tensor([[2.2, 0.0]] * 9 + [[2.2, 0.0]]).double()
     with pytest.warns(UserWarning, match="histogram calibration makes things worse"):
         CALIBRATORS["histogram"]().fit(logits, torch.tensor([0] * 9 + [1]))
+
+
+def test_a_fit_that_the_samples_speak_against_is_harm():
+    """Of ten samples of a calibrated network most temperatures are; of 2,000, and of an overconfident network, none is."""
+    rng = torch.Generator().manual_seed(0)
+
+    def harms(n, scale):
+        logits = torch.randn(n, 3, generator=rng, dtype=torch.float64) * 2
+        target = torch.multinomial(logits.softmax(1), 1, generator=rng).squeeze(1)
+        return TemperatureScaling().fit(logits * scale, target, warn=False).harm(logits * scale, target)
+
+    few = [harms(10, 1.0) for _ in range(40)]
+    assert sum(each.startswith("raises the NLL of samples that it was not fitted to from ") for each in few) > 10
+    assert sum(each.startswith("did not converge") for each in few) > 0
+    assert [harms(2000, 1.0), harms(400, 2.0)] == ["", ""]
+    assert harms(4, 1.0) != ""
+
+
+def test_a_fit_that_makes_things_worse_is_harm():
+    calibrator, logits = TemperatureScaling(), torch.tensor([[1.0, 0.0], [0.0, 1.0]] * 10)
+    calibrator.fit(logits, torch.tensor([0, 1] * 9 + [1, 0]), warn=False)
+    calibrator.report_ = dataclasses.replace(calibrator.report_, after={key: value + 1 for key, value in calibrator.report_.before.items()})
+    assert calibrator.harm(logits, torch.tensor([0, 1] * 10)) == "makes things worse"

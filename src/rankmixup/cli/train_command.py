@@ -41,7 +41,7 @@ class Options(Training):
     selection: Annotated[
         Literal["accuracy", "nll", "last"] | None, tyro.conf.arg(metavar="{accuracy,nll,last}", help_behavior_hint="(default: accuracy)")
     ] = None
-    """Which epoch is kept: best validation accuracy (the paper), lowest validation NLL, or the last, the default if an option is auto."""
+    """Which epoch is kept: best validation accuracy (the paper), lowest validation NLL, the default if an option is auto, or the last."""
     tune_on: float = 1.0
     """Share of the validation samples on which options set to auto are tuned; below 1, temperatures are fitted on the others."""
     pretrained: bool = False

@@ -1,6 +1,7 @@
 """Models from run directories and from exported folders."""
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,11 @@ def _from_run(
     calibrator: Any = None
     threshold = None
     if calibrate_with is not None:
-        calibrator = fit_calibrator(stored.scores("val"), calibrate_with, objective=objective, fitted_on="val")
+        val = stored.scores("val")
+        calibrator = fit_calibrator(val, calibrate_with, objective=objective, fitted_on="val", warn=False)
+        if harm := calibrator.harm(val.logits, val.labels):
+            warnings.warn(f"{calibrate_with} calibration is not applied: on the {len(val)} validation samples it {harm}", stacklevel=3)
+            calibrator = None
     if accept_at is not None:
         threshold = choose_threshold(stored.scores("val"), accept_at, calibrator=calibrator, chosen_on="val")
     origin = Origin(stored.run.model, run_protocol(stored), stored)

@@ -210,10 +210,10 @@ def estimate_metrics(scores: Scores, *, num_bins: int = 15, replicates: int = 10
 
 
 def fit_calibrator(
-    held_out: Scores, name: str = "temperature", *, objective: str | None = None, num_bins: int = 15, fitted_on: str = ""
+    held_out: Scores, name: str = "temperature", *, objective: str | None = None, num_bins: int = 15, fitted_on: str = "", warn: bool = True
 ) -> Calibrator:
     """The calibrator `name`, fitted on held-out scores; `fitted_on` names them in its report."""
-    return CALIBRATORS[name](objective, num_bins).fit(held_out.logits, held_out.labels, split=fitted_on)
+    return CALIBRATORS[name](objective, num_bins).fit(held_out.logits, held_out.labels, split=fitted_on, warn=warn)
 
 
 def fit_temperatures(held_out: Scores) -> dict[str, TemperatureScaling]:

@@ -17,12 +17,11 @@ from rankmixup.errors import WorkFailed, require
 from rankmixup.methods import Method, Objective
 from rankmixup.models.own import evaluated_parts, train_all_but
 from rankmixup.posthoc import Calibrator
+from rankmixup.posthoc.base import PARTS
 from rankmixup.types import evaluating
 
 _ROWS = 4096
 """Samples that are forwarded at once where no gradient is needed."""
-_PARTS = 5
-"""Of the held-out samples, for the test of a calibrator."""
 _HELD_OUT = "held-out samples"
 
 
@@ -157,12 +156,9 @@ def useful_calibrator(
     number in `copies` are the same sample, and in one part. Of a few samples,
     all classified correctly, the likelihood is highest at probabilities of 1, whatever the network will get wrong later.
     """
-    if len(target) < _PARTS:
+    if len(target) < PARTS:
         return None
     calibrator = kind().fit(logits, target, split=_HELD_OUT, warn=False)
-    part, nll = copies % _PARTS, 0.0
-    for each in range(_PARTS):
-        others = kind().fit(logits[part != each], target[part != each], split=_HELD_OUT, warn=False)
-        nll += F.cross_entropy(others.transform(logits[part == each]).double(), target[part == each], reduction="sum").item()
-    helps = calibrator.report_.converged and nll / len(target) < calibrator.report_.before["nll"]
+    unfitted = calibrator.unfitted_nll(logits, target, copies % PARTS)
+    helps = calibrator.report_.converged and unfitted < calibrator.report_.before["nll"]
     return calibrator if helps else None

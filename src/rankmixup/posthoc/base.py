@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from rankmixup.errors import InvalidInput, require, require_choice
 from rankmixup.files import reason
@@ -29,6 +30,12 @@ _LARGEST = 1e30
 """Logits beyond this overflow when they are squared or scaled; no network gives them."""
 _CHUNK = 2**15 - 1
 """Numbers of a slice of rows: one less than torch splits over threads; in float64 they stay in a core's own cache."""
+PARTS = 5
+"""Of the samples that a calibrator is fitted to, for the test whether it helps those that it is not fitted to."""
+_MANY = 1000
+"""Samples that a fit of a few parameters cannot harm."""
+_COST = 0.005
+"""By how much NLL may rise: what a fit of a few parameters to a network that needs none costs, of a hundred samples."""
 
 
 class CalibrationModule(nn.Module):
@@ -176,6 +183,33 @@ class Calibrator(ABC):
         calibrator._module, calibrator._classes, calibrator._fingerprint = module, num_classes, ""
         calibrator.report_ = report
         return calibrator
+
+    def harm(self, logits: ArrayLike, target: ArrayLike) -> str:
+        """Why the samples that it was fitted to say that it should not be applied, in words; empty if they do not.
+
+        Its fit did not converge or made things worse, or, with fewer than 1,000 samples, calibrators like it, each fitted to four fifths of
+        them, raise the NLL of the last fifth by more than fitting a few parameters costs anyway.
+        """
+        verdict = self.report_.verdict
+        if not self.report_.converged or verdict == "makes things worse":
+            return verdict
+        if len(target) < PARTS or len(target) >= _MANY:
+            return "" if len(target) >= _MANY else f"is fitted to fewer than {PARTS} samples"
+        before, after = self.report_.before["nll"], self.unfitted_nll(logits, target)
+        rises = f"raises the NLL of samples that it was not fitted to from {before:.3f} to {after:.3f}"
+        return rises if after > before + _COST else ""
+
+    def unfitted_nll(self, logits: ArrayLike, target: ArrayLike, part: Int[Tensor, " N"] | None = None) -> float:
+        """NLL of samples after calibrators that were not fitted to them: each of five parts after one fitted to the other four.
+
+        `part` is that of each sample, 0 to 4; by default they take turns.
+        """
+        logits, target = scores_and_labels(logits, target, from_logits=True)
+        part, total = torch.arange(len(target)) % PARTS if part is None else part, 0.0
+        for each in range(PARTS):
+            others = copy.deepcopy(self).fit(logits[part != each], target[part != each], warn=False)
+            total += F.cross_entropy(others.transform(logits[part == each]).double(), target[part == each], reduction="sum").item()
+        return total / len(target)
 
     def fitted_on_same(self, logits: ArrayLike) -> bool:
         """Whether these are the logits it was fitted on: a result on them is no evidence."""

@@ -46,8 +46,8 @@ class Run(Configured):
     seed: int
     """Seed of every random stream of the run."""
     selection: Selection
-    """Which epoch is kept: best validation accuracy (the paper, and the default), lowest validation NLL, or the last (the default where
-    fields of the method are set by feedback)."""
+    """Which epoch is kept: best validation accuracy (the paper, and the default), lowest validation NLL (the default where fields of the
+    method are set by feedback), or the last."""
     tune_on: float = added_field(1.0)
     """Share of the validation samples that fields set to "auto" are tuned on; below 1 it is kept apart from the rest, on which epochs are
     selected and temperatures fitted."""
@@ -90,8 +90,8 @@ class Run(Configured):
             "model": model,
             "optimisation": optimisation or optimisation_recipe(data, recipe).build_optimisation(),
             "seed": seed,
-            # An epoch before the dials have settled would give away what they are for.
-            "selection": ("last" if method.auto_dials else "accuracy") if selection is None else selection,
+            # Accuracy does not see what dials are for, and the last epoch may have memorised wrong labels: see results/selection.md.
+            "selection": ("nll" if method.auto_dials else "accuracy") if selection is None else selection,
             "tune_on": tune_on,
             "weights": _initial_weights(model, weights, pretrained, init_from),
             "preprocess": preprocess,

@@ -14,8 +14,8 @@ from rankmixup.methods import Objective
 from rankmixup.runs import Run
 from rankmixup.runs.run import build_network
 
-LEAST_TAKEN = 100
-"""Validation samples without which a dial is refused unless they were given: its gap then has a standard error of up to 5 points."""
+LEAST_TAKEN = 50
+"""Validation samples without which a dial is refused unless they were given: its gap then has a standard error of up to 7 points."""
 _SOME_CLASSES, _COLOURS = 10, 3
 """What a network is built for where the data do not say."""
 
@@ -42,7 +42,7 @@ def tuned_dataset(run: Run, dataset: Dataset) -> Dataset:
     dataset = with_tuning_split(dataset, run.tune_on)
     dials, samples = ", ".join(run.method.auto_dials), len(dataset.tuning or dataset.val)
     rule = f"{dials} of {run.method.name} must be tuned on at least {LEAST_TAKEN} samples where they are taken from the training samples"
-    advice = "give validation samples of your own, set it to a number, or train another method and calibrate that"
+    advice = "give validation samples of your own, or train another method, such as ce"
     require(not dials or not dataset.val_from_train or samples >= LEAST_TAKEN, f"{rule}, got {samples}; {advice}")
     check_held_out(dataset, run.data.protocol)
     return dataset

@@ -26,7 +26,7 @@ def make_images(folder: Path, count: int, seed: int = 0, size: int = SIZE, colou
     return folder
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def any_temperature():
     """What is fitted to the six validation samples of these networks is applied, although it harms: the tests are about what follows."""
     with pytest.MonkeyPatch.context() as patch:

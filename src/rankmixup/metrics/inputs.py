@@ -78,6 +78,7 @@ def scores_and_labels(
 
 def given_precision(scores: ArrayLike, from_logits: bool) -> torch.dtype:
     """The type that probabilities were rounded to; those of logits were not."""
+    require_flag("from_logits", from_logits)
     return torch.float64 if from_logits else check_floats("probs", as_tensor("probs", scores)).dtype
 
 

@@ -39,7 +39,8 @@ def follow(folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:temperature calibration is not applied")  # of three validation images
 def test_the_page_works_on_coloured_squares(tmp_path):
-    make_images(tmp_path / "photos", 20)
+    make_images(tmp_path / "photos" / "train", 20)
+    make_images(tmp_path / "photos" / "val", 40, seed=2)  # a dial is tuned on 100 samples or more
     make_images(tmp_path / "labelled", 5, seed=1)
     shutil.copytree(tmp_path / "labelled" / "red", tmp_path / "new")
     follow(tmp_path)
@@ -55,9 +56,9 @@ def test_the_page_works_on_photos(tmp_path):
     (tmp_path / "new").mkdir()
     for name in ("apple", "bicycle", "castle", "rose", "whale"):
         for number, image in enumerate(sorted((root / name).iterdir())):
-            for split in ("labelled",) if number % 4 == 0 else ("photos",):
-                (tmp_path / split / name).mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(image, tmp_path / split / name / image.name)
+            split = ("labelled", "photos/val", "photos/train", "photos/train")[number % 4]
+            (tmp_path / split / name).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(image, tmp_path / split / name / image.name)
             if number % 4 == 0:
                 shutil.copyfile(image, tmp_path / "new" / ("1.png" if number == 0 and name == "apple" else f"{name}-{image.name}"))
     follow(tmp_path)

@@ -167,7 +167,7 @@ def test_two_processes_have_the_same_dial(tmp_path):
     stored = StoredRun.open(tmp_path / result["id"])
     assert stored.history()[-1].dial["margin"] > -20.0
     content = torch.load(max(stored.checkpoints.glob("step-*.pt")), weights_only=True)
-    numbers = [each["objective"]["_extra_state"][16 : 16 + 56].clone().view(torch.float64) for each in content["processes"]]
+    numbers = [each["objective"]["_extra_state"][16 : 16 + 72].clone().view(torch.float64) for each in content["processes"]]
     assert len(numbers) == 2
     assert torch.equal(numbers[0], numbers[1])
 

@@ -51,3 +51,10 @@ def test_a_message_shows_little_of_a_large_value():
 def test_a_name_that_is_no_string_is_refused():
     with unchecked(), pytest.raises(InvalidInput, match="the name of a model must be a string, got 3"):
         raise unknown_name("model", 3, ["a"])
+
+
+def test_an_unknown_name_is_refused_in_a_sentence_however_long_the_valid_ones_are():
+    for name in ("x", "a" * 5000):
+        assert len(str(unknown_name("column", name, ["a" * 4000, "b"]))) < 1000
+    assert str(unknown_name("column", "x", ["a" * 4000, "b"])) == "unknown column 'x'; none of the 2 valid names is similar"
+    assert str(unknown_name("column", "x", ["ab", "cd"])) == "unknown column 'x'; valid names: ab, cd"

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 _LONGEST = 200
+_LONGEST_LIST = 700
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = _LONGEST
 
@@ -131,9 +132,14 @@ def unknown_name(kind: str, name: str, valid: Iterable[str]) -> InvalidInput:
     folded = {candidate.lower().replace("_", "-"): candidate for candidate in valid}
     close = difflib.get_close_matches(name.lower().replace("_", "-"), folded, n=3, cutoff=0.5)
     if close:
-        hint = "did you mean " + " or ".join(repr(folded[match]) for match in close) + "?"
+        hint = "did you mean " + " or ".join(shown(folded[match]) for match in close) + "?"
     elif not valid:
         hint = "there are none"
     else:
-        hint = "valid names: " + ", ".join(valid) if len(valid) <= 100 else f"none of the {len(valid)} valid names is similar"
+        names = ", ".join(valid)  # of files, as long as they like
+        hint = (
+            f"valid names: {names}"
+            if len(valid) <= 100 and len(names) <= _LONGEST_LIST
+            else f"none of the {len(valid)} valid names is similar"
+        )
     return InvalidInput(f"unknown {kind} {shown(name)}; {hint}")

@@ -1,5 +1,6 @@
 """Images of any mode, size, format and orientation, whole or damaged, that a network predicts."""
 
+import contextlib
 import csv
 import functools
 import io
@@ -92,7 +93,9 @@ def _save(rng: np.random.Generator, stem: Path) -> Path:
 
 def _upright(image: Image.Image) -> np.ndarray:
     """The pixels [H, W, 3] of an open image: upright, 16 bits scaled to 8, transparency over black."""
-    turned = _TURNED.get(image.getexif().get(274, 1))
+    turned = None
+    with contextlib.suppress(Exception):  # of a damaged note
+        turned = _TURNED.get(image.getexif().get(274, 1))
     if image.mode == "F":
         raise ValueError("floats")
     if image.mode.startswith("I"):

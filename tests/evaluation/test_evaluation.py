@@ -13,6 +13,7 @@ from rankmixup.evaluation.evaluation import evaluate_scores
 from rankmixup.evaluation.registry import METRICS
 from rankmixup.evaluation.results import plain
 from rankmixup.posthoc import CALIBRATORS
+from tests.oracles import unchecked
 
 FEW = {"replicates": 50}
 
@@ -49,6 +50,14 @@ def test_every_key_of_the_contract_in_its_order(rng):
     assert set(ece["floor"]) == {"mean", "low", "high"}
     assert ece["verdict"] == "miscalibrated"
     assert report["metrics"]["accuracy"]["verdict"] is None
+
+
+def test_scores_without_labels_are_not_evaluated():
+    """Of which all were taken for class 0."""
+    logits, labels = np.eye(3)[[0, 1, 2, 0] * 5] * 2.0, [0, 1, 2, 0] * 5
+    for target, calibrate_on in ((None, None), (labels, (logits, None))):
+        with unchecked(), pytest.raises(InvalidInput, match=r"target and the labels of calibrate_on must be class indices \[N\], got None"):
+            rm.evaluate(logits, target, calibrate_on=calibrate_on, replicates=2)
 
 
 def test_a_calibrated_model_is_not_called_miscalibrated_after_its_temperature_is_found(rng):

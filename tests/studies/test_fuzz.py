@@ -27,8 +27,8 @@ def test_the_oracle_by_hand():
     sample = Sample(np.array([[0.9, 0.1], [0.6, 0.4]]), np.array([0, 1]), from_logits=False)
     found = exact_metrics(sample, 2)
     assert found["accuracy"] == [0.5]
-    assert found["ece"] == pytest.approx([0.25] * 3)  # both confidences share the upper bin: |1.5 - 1| / 2
-    assert exact_metrics(sample, 10)["ece"] == pytest.approx([0.35] * 3)
+    assert found["ece"] == pytest.approx([0.25] * 12)  # both confidences share the upper bin: |1.5 - 1| / 2
+    assert exact_metrics(sample, 10)["ece"] == pytest.approx([0.35] * 12)
     assert found["brier"] == pytest.approx([(0.02 + 0.72) / 2])
     assert found["nll"] == pytest.approx([-(np.log(0.9) + np.log(0.4)) / 2])
 

@@ -90,6 +90,8 @@ def evaluate(
     require(ood is None or isinstance(ood, Mapping), f"ood must name scores, as in {{'svhn': logits}}, got {shown(ood)}")
     if isinstance(logits, nn.Module):
         logits, target = predict_batches(logits, target, logits_of)
+    labels = [target, *(calibrate_on[1:] if isinstance(calibrate_on, tuple | list) else ())]
+    require(all(each is not None for each in labels), "target and the labels of calibrate_on must be class indices [N], got None")
     test = as_scores(logits, target, from_logits)  # type: ignore[arg-type]
     held_out = as_scores(*calibrate_on, from_logits) if isinstance(calibrate_on, tuple | list) else calibrate_on
     unknown = {name: as_scores(each, None, from_logits) for name, each in (ood or {}).items()}

@@ -19,7 +19,7 @@ from rankmixup.cli.main import main
 from rankmixup.cli.output import make_folder, require_writable
 from rankmixup.errors import InvalidInput
 from rankmixup.reports.tables import listing, to_text
-from tests.deploy.conftest import stored  # noqa: F401 - a fixture
+from tests.deploy.conftest import any_temperature, stored  # noqa: F401 - fixtures
 
 LOGITS, LABELS = np.array([[2.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 1.0, 0.5], [4.0, 0.0, 0.0]]), np.array([0, 1, 2, 0])
 FEW = ["--replicates", "5"]

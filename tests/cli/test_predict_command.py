@@ -12,7 +12,7 @@ import pytest
 import rankmixup as rm
 from rankmixup.cli.main import main
 from rankmixup.evaluation.acceptance import Kept, Threshold
-from tests.deploy.conftest import make_images, new_images, stored  # noqa: F401 - fixtures
+from tests.deploy.conftest import any_temperature, make_images, new_images, stored  # noqa: F401 - fixtures
 from tests.test_schemas import validate
 
 

@@ -84,7 +84,7 @@ def test_the_method_trains_with_one_forward():
     method, model = RankMixupList(), ConvNet()
     step = objective(method, num_classes=3, seed=0)
     x, y = images(6), torch.tensor([0, 1, 2, 0, 1, 1])
-    step.tune(torch.eye(3) * 9, torch.tensor([1, 2, 0]))  # sure and wrong
+    step.tune(torch.eye(3).repeat(100, 1) * 9, torch.tensor([1, 2, 0]).repeat(100))  # sure and wrong
     out = step(model, x, y)
     mixed = method.mixer(model, x, random.stream(0, "mixing", 0), num_mixes=3)
     torch.testing.assert_close(

@@ -245,6 +245,7 @@ class Activated(nn.Linear):
         return self.activation(super().forward(x))
 
 
+@pytest.mark.filterwarnings("ignore:temperature calibration is not applied")  # of thirty validation samples
 def test_a_module_that_does_something_else_is_not_loaded_silently(tmp_path):
     """Its weights have the same names and shapes."""
     stored = rm.train(short(), model=Activated(torch.tanh), data=arrays(), runs=tmp_path)

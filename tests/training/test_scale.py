@@ -131,6 +131,7 @@ def test_what_is_saved_is_all_that_updates_depend_on(optimiser, tmp_path):
     assert all(torch.equal(one, two) for one, two in zip(model.parameters(), again.parameters(), strict=True))
 
 
+@pytest.mark.filterwarnings("ignore:margin of rankmixup-.* never acted")  # in one epoch
 @pytest.mark.parametrize("method", list(Method.registry))
 def test_every_method_trains_an_epoch_in_bfloat16(method, tmp_path):
     optimisation = rm.Optimisation(epochs=1, batch_size=16, precision="bf16-mixed", lr=0.01)

@@ -5,6 +5,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median_high
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -124,18 +125,17 @@ class Folder(OwnData):
 
     def default_size(self, path: Path) -> int:
         files = list_images(path)
-        if self.image_size:
-            return self.image_size
-        sides = shorter_sides(files)
-        smallest, median, largest = (side if side <= SMALL else 224 for side in (sides[0], sides[len(sides) // 2], sides[-1]))
-        if smallest != largest:
-            found = f"images in {path} have shorter sides from {sides[0]} to {sides[-1]} pixels"
-            taken = f"the network's input is {median}x{median}, from their median of {sides[len(sides) // 2]}"
-            warnings.warn(one_line(f"{found}; {taken} (image_size sets another)"), stacklevel=2)
-        return median
+        return self.image_size or _size_of(median_high(shorter_sides(files)))
 
     def read(self, root: Path) -> Dataset:
         self.check_unchanged()
+        sides = shorter_sides(list_images(Path(self.path)))
+        median = median_high(sides)
+        # Said where a network is trained; to show images to one that was, its own size counts.
+        if self.image_size == _size_of(median) and _size_of(sides[0]) != _size_of(sides[-1]):
+            found = f"images in {self.path} have shorter sides from {sides[0]} to {sides[-1]} pixels"
+            taken = f"their median is {median}, and the network's input {self.image_size}x{self.image_size}"
+            warnings.warn(one_line(f"{found}; {taken} (image_size sets another)"), stacklevel=2)
         return self._read(self._decoded)
 
     def read_outline(self, root: Path) -> Dataset | None:
@@ -193,6 +193,11 @@ class Folder(OwnData):
             require(skip, f"images in {files.folder} must decode, {count} do not (on_bad_image can skip): {names}")
             warnings.warn(one_line(f"{count} images in {files.folder} do not decode and are skipped: {names}"), stacklevel=2)
         return torch.tensor([name not in bad for name in files.names])
+
+
+def _size_of(side: int) -> int:
+    """The network's input for images of this shorter side."""
+    return side if side <= SMALL else 224
 
 
 def _has_splits(folder: Path) -> bool:

@@ -17,6 +17,8 @@ import rankmixup as rm
 from rankmixup import random
 from rankmixup.cli.main import main
 from rankmixup.errors import Interrupted, InvalidInput, WorkFailed
+from rankmixup.methods import LossMethod, Method
+from rankmixup.methods import register as register_method
 from rankmixup.mixers import CutMix
 from rankmixup.models.own import warn_unless_same
 from rankmixup.runs import StoredRun
@@ -214,6 +216,19 @@ def test_an_older_run_is_never_returned_silently(tmp_path):
     (stored.path / "result.json").unlink()
     with pytest.warns(UserWarning, match="is continued: it is known by all labels and 64 samples of each split alone; give a name= if"):
         rm.train(short(), data=listed(), runs=tmp_path)
+
+
+def test_code_of_ones_own_is_known_by_name_and_fields(tmp_path, monkeypatch):
+    """A class that was edited in a notebook has the id of what it was before."""
+    monkeypatch.setattr(Method.registry, "_entries", {**Method.registry._entries})
+
+    @register_method("edited")
+    class Edited(LossMethod):
+        function = staticmethod(torch.nn.functional.cross_entropy)
+
+    stored = rm.train(short(method="edited"), data=arrays(), runs=tmp_path)
+    with pytest.warns(UserWarning, match=rf"run {stored.path}, made before, is returned: its Edited is known by name and fields; remove"):
+        rm.train(short(method="edited"), data=arrays(), runs=tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from torch import nn
 from rankmixup.data import Dataset, GivenData
 from rankmixup.data.given import given_data
 from rankmixup.data.overlap import Contents, overlap_sentence, shared_images
-from rankmixup.errors import WorkFailed, one_line, require, shown
+from rankmixup.errors import WorkFailed, listed, one_line, require, shown
 from rankmixup.files import write_json, write_npz
 from rankmixup.hardware import Accelerator, Hardware, Strategy
 from rankmixup.models import own_name
@@ -115,12 +115,19 @@ def train(
 
 def _warn_of_older(store: StoredRun, run: Run, name: str) -> None:
     """Say that a run on disk is taken for this one where not all of its content says so."""
-    partly = isinstance(run.data, GivenData) and not run.data.whole
-    if store.created and (name or partly):
+    if not store.created:
+        return
+    known = []
+    if name or (isinstance(run.data, GivenData) and not run.data.whole):
         known_by = f"the name {name!r}" if name else "all labels and 64 samples of each split alone"
-        what, other = "returned" if store.finished else "continued", "another" if name else "a"
-        advice = f"give {other} name= if model or data are not the same"
-        warnings.warn(f"run {store.path}, made before, is {what}: it is known by {known_by}; {advice}", stacklevel=3)
+        known.append(f"it is known by {known_by}; give {'another' if name else 'a'} name= if model or data are not the same")
+    parts = (run.method, getattr(run.method, "mixer", None), run.data)
+    own = [type(part).__name__ for part in parts if part is not None and not type(part).__module__.startswith("rankmixup.")]
+    if own:
+        known.append(f"its {listed(own, 3)} is known by name and fields; remove the run if the code is not the same")
+    for sentence in known:
+        what = "returned" if store.finished else "continued"
+        warnings.warn(f"run {store.path}, made before, is {what}: {sentence}", stacklevel=3)
 
 
 def train_at(

@@ -3,10 +3,13 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
+import rankmixup as rm
 from rankmixup.evaluation import METRICS, Calibration, Compared, Comparison, Detection, Difference, Estimate, Evaluation, NoiseFloor
 from rankmixup.reports.comparison import comparison_view
 from rankmixup.reports.demo import demo_table
+from rankmixup.reports.markdown import evaluation_markdown
 from rankmixup.reports.tables import evaluation_table, shown, shown_p_value, to_text
 
 WIDEST = Estimate(1.0, 1.0, 1.0, NoiseFloor(1.0, 1.0, 1.0, 0.0001), 0.0001, "not distinguishable from calibrated")
@@ -87,3 +90,15 @@ def test_numbers_for_people():
     assert shown("brier", 0.75) == "0.7500"
     assert shown("ece", -0.001, sign=True) == "-0.10"
     assert [shown_p_value(p) for p in (None, 0.0009, 0.001, 0.5)] == ["", "<0.001", "0.001", "0.500"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"), [(29, "Fewer than 30 predictions are wrong (29)"), (30, ""), (571, "predictions are right (29)")]
+)
+def test_intervals_of_few_errors_are_called_too_narrow(wrong, said):
+    logits, target = torch.eye(3).repeat(200, 1), torch.arange(3).repeat(200)
+    target[:wrong] = (target[:wrong] + 1) % 3
+    evaluation = rm.evaluate(logits, target, replicates=10)
+    for text in (to_text(evaluation_table(evaluation), 200), evaluation_markdown(evaluation)):
+        assert ("intervals of NLL, Brier, AURC, E-AURC and AUROC are too narrow" in text) == bool(said)
+        assert said in text

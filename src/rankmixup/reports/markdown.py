@@ -8,7 +8,7 @@ from rankmixup.evaluation.registry import metric_named
 from rankmixup.evaluation.results import Evaluation, all_metrics_of
 from rankmixup.reports.export import MARKDOWN_ESCAPES, Cell, DataTable, escape, to_markdown
 from rankmixup.reports.groups import compact_table, gap_lines, groups_reading, positive_groups
-from rankmixup.reports.tables import POSITIVE_READING, estimate_cells, fit_words, positive_lines, shown, shown_range, titled
+from rankmixup.reports.tables import POSITIVE_READING, estimate_cells, few_errors, fit_words, positive_lines, shown, shown_range, titled
 
 _READING = (
     'Intervals are 95 % confidence intervals. The verdict on a calibration error is "miscalibrated" if fewer than 5 % of perfectly '
@@ -33,7 +33,7 @@ def evaluation_markdown(evaluation: Evaluation) -> str:
     """Every metric before and, if there was one, after calibration, with its verdict; OOD detection and groups in tables of their own."""
     head = f"**{text_line(evaluation.source)}**: {evaluation.n:,} samples, {evaluation.num_classes} classes"
     calibration = evaluation.calibration
-    notes = [_READING, *([POSITIVE_READING] if evaluation.positive else [])]
+    notes = [_READING, *([POSITIVE_READING] if evaluation.positive else []), *few_errors(evaluation)]
     if calibration:
         head += f"; after {text_line(fit_words(calibration))}"
         if calibration.same_data:

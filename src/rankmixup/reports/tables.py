@@ -13,6 +13,7 @@ from rankmixup.evaluation.detection import FPR95_RULE
 from rankmixup.evaluation.groups import MIN_SAMPLES
 from rankmixup.evaluation.registry import metric_named
 from rankmixup.evaluation.results import Calibration, Detection, Estimate, Evaluation, Metrics, Positive, all_metrics_of
+from rankmixup.evaluation.uncertainty import FEW
 from rankmixup.reports.export import Bold, DataTable
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
     stamp = ", protocol release (selected and fitted on test samples)" if evaluation.protocol == "release" else ""
     head = f"{evaluation.source}{stamp}: {evaluation.n:,} samples, {evaluation.num_classes} classes"
     parts: list[RenderableType] = [Text(head, style="bold"), *_metrics_parts(evaluation)]
-    notes = [f"\n{_READING}", *([POSITIVE_READING] if evaluation.positive else [])]
+    notes = [f"\n{_READING}", *([POSITIVE_READING] if evaluation.positive else []), *few_errors(evaluation)]
     if calibration := evaluation.calibration:
         parts += [Text(f"\nafter {fit_words(calibration)}", style="bold"), *_metrics_parts(calibration)]
         if calibration.same_data:
@@ -129,6 +130,15 @@ def evaluation_table(evaluation: Evaluation) -> RenderableType:
 
         parts += groups_text(evaluation)
     return Group(*parts, *(Text(f"failed: {condition}") for condition in evaluation.failed))
+
+
+def few_errors(evaluation: Evaluation) -> list[str]:
+    """That intervals are too narrow, where hardly any prediction is wrong, or hardly any right."""
+    accuracy = evaluation.metrics["accuracy"]
+    share = 0.5 if accuracy is None else accuracy.value
+    rarer, kind = round(evaluation.n * min(share, 1 - share)), "wrong" if share > 0.5 else "right"
+    names = "NLL, Brier, AURC, E-AURC and AUROC"
+    return [f"Fewer than {FEW} predictions are {kind} ({rarer}): the intervals of {names} are too narrow."] if rarer < FEW else []
 
 
 def _metrics_parts(found: Evaluation | Calibration) -> list[RenderableType]:

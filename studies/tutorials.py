@@ -45,6 +45,7 @@ VARIES = {
     r"\b[0-9a-f]{12}\b": "#",  # ids of runs
     r"[-+<]?\d+(\.\d+)?(e[-+]?\d+)?": "#",
     r"─+": "─",  # rules and columns are as wide as their numbers
+    r" +(?=\])": "",  # numpy fills numbers up to one width
     r"[ \t]+": " ",
 }
 """What may be different on another machine."""

@@ -284,7 +284,7 @@ def test_evaluating_needs_no_class_and_resuming_says_what_it_needs(tmp_path, cap
     for command in (
         ["evaluate", stored.path],
         ["report", stored.path, "-o", tmp_path / "report.html"],
-        ["compare", stored.path, other.path],
+        ["compare", stored.path, other.path, "--each"],
     ):
         assert main([*map(str, command)]) == 0
     assert main(["train", "--resume", str(stored.path), "--json"]) == 0  # finished: there is nothing to train

@@ -45,6 +45,6 @@ copybutton_prompt_is_regexp = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
-autodoc_default_options = {"members": True, "show-inheritance": False, "exclude-members": "registry, set_fit_request, set_score_request"}
+autodoc_default_options = {"members": True, "show-inheritance": False, "exclude-members": "registry"}
 maximum_signature_line_length = 100  # longer signatures have one parameter per line
 python_use_unqualified_type_names = True

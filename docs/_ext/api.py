@@ -14,7 +14,7 @@ import rankmixup
 
 WITHOUT_ALL = {"rankmixup.integrations.lightning"}
 """Modules below a package that are imported by name though the package does not list them."""
-HIDDEN = {"rankmixup.sklearn": "set_score_request"}
+HIDDEN = {"rankmixup.sklearn": "set_fit_request, set_score_request"}
 """Members that another library adds."""
 PLAIN_ARRAY = re.compile(
     r"~?(?:numpy\.)?ndarray\[~?tuple\[.*?, \.\.\.\], ~?(?:numpy\.)?dtype\[.*?\]\] \| ~?(?:collections\.abc\.)?Sequence\[.*?\]"

@@ -245,6 +245,8 @@ def test_models_are_never_called_by_an_id(runs, capsys, tmp_path):
     page = (tmp_path / "report.html").read_text().replace("<wbr>", "")
     assert re.findall(r'<h3 id="model-\d-title">(.*?)</h3>', page) == ["ce", "mixup, seed 1"]
     assert "over seeds 0 and 1" in page
+    assert page.count("Tables have means over 2 seeds") == 1
+    assert ("Classes of ce" in page, "Classes of mixup, seed 1" in page) == (False, True)  # of several networks there are none
     assert ">0; 1" in page  # the seed, in the table about the protocol
     texts = [capsys.readouterr().out, *(path.read_text() for path in kinds.values())]
     for text in texts:

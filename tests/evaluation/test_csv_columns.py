@@ -177,7 +177,12 @@ def test_one_column_of_scores_is_that_of_class_1(tmp_path, header, rows, kind, c
         ("prob,probs,label", ("0.5,0.5,1",), None, "one column of scores must be that of class 1 of two, got 'prob', 'probs'"),
         ("logit,prob,label", ("0.5,0.5,1",), None, "there are both logits and probabilities"),
         ("prob,label", ("0.5,1", "0.25,2"), None, "labels must be whole class indices in 0..1, row 1 has 2"),
-        ("prob,label", ("0.5,spam", "0.25,ham"), None, "labels must be class indices if classes have no names, got 'spam'"),
+        (
+            "prob,label",
+            ("0.5,1", "0.25,spam"),
+            None,
+            "labels must be class indices if classes have no names, row 1 has 'spam'; a csv",
+        ),
         ("prob_spam,label", ("0.5,spam", "0.25,ham", "0.1,egg"), None, "labels must be 0 and 1, or 'spam' and one other name, since"),
         ("prob_spam,label", ("0.5,egg", "0.25,ham"), None, "labels must be 0 and 1, or 'spam' and one other name, since"),
         ("prob,label", ("0.5,1", "1.5,0"), None, "probs of class 1 must lie in 0..1 (logits, perhaps?), got 1.5"),
@@ -188,4 +193,14 @@ def test_one_column_that_may_be_something_else_is_refused(tmp_path, header, rows
     with pytest.raises(InvalidInput) as caught:
         read(tmp_path, header, *rows, kind=kind)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("no", "yes"), [("no", "yes"), ("NO", "YES"), ("False", "True"), ("false", "true")])
+def test_answers_are_labels_of_one_column_and_the_command_of_a_refusal_reads_them(tmp_path, no, yes):
+    """As vendors and pandas write them."""
+    rows = (f"0.5,40,{yes}", f"0.25,41,{no}", f"0.75,42,{yes}")
+    scores = read(tmp_path, "prob,age,outcome", *rows, kind="probs", label_column="outcome", columns=("prob",))
+    assert (scores.labels.tolist(), scores.class_names) == ([1, 0, 1], (no, yes))
+    with pytest.raises(InvalidInput, match="--from probs --label-column outcome --columns prob") as caught:
+        read(tmp_path, "prob,age,outcome", *rows, kind="probs")
     assert "\n" not in str(caught.value)

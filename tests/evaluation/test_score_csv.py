@@ -57,7 +57,7 @@ def test_with_and_without_a_header(tmp_path, text):
         ("", "the first line must hold names or numbers, it is empty"),
         ("a,b,label\n", "at least one row of numbers"),
         ("1,2,0\n1,2\n", "number of columns changed from 3 to 2"),
-        ("1,2.5,0\n1,cat,1\n", "could not convert string 'cat'"),
+        ("1,2.5,0\n1,cat,1\n", "could not convert string 'cat' to float64 in row 2, column 2 (both counted from 1, without a header)"),
         ("1,2,0\n1," + 10**6 * "x" + ",1\n", "it cannot be read (field larger than field limit"),
         ("1,2,0\n1," + 10**5 * "x" + ",1\n", "could not convert string 'xxx"),
         ("logit_a,logit_b,note,label\n1,2,x,0\n1,2,x,y,0\n", "number of columns changed from 4 to 5"),

@@ -216,7 +216,7 @@ def test_labels_of_every_whole_type(tmp_path, dtype):
         (np.array([0, 1, -(2**63)]), "labels must lie in 0..2, got -9223372036854775808"),
         (np.array([False, True, True]), "labels must hold class indices, got dtype torch.bool"),
         (np.array([0.0, 1.0, 2.0]), "labels must hold class indices, got dtype torch.float64; this library is for single-label"),
-        (np.array(["a", "b", "c"]), "labels must be class indices if classes have no names, got 'a'"),
+        (np.array(["a", "b", "c"]), "labels must be class indices if classes have no names, row 0 has 'a'"),
         (np.array([["a"], ["b"], ["c"]]), "labels must hold real numbers, got ndarray of type <U1"),
         (np.array(["2020-01-01"] * 3, dtype="datetime64[D]"), "labels must hold real numbers, got ndarray of type datetime64[D]"),
     ],

@@ -95,6 +95,7 @@ def _divided(argv: list[str]) -> tuple[list[str], dict[str, list[str]]]:
     require("--seed" not in grid, "a sweep must be given --seeds N, got --seed")
     refused = {f"--{field.name.replace('_', '-')}" for field in (*fields(Options), *fields(Hardware))} - {
         "--model",
+        "--recipe",
         "--selection",
         "--tune-on",
     }

@@ -9,7 +9,7 @@ is ignored: pandas writes row numbers there.
 Without a header, labels are in the last column, unless another column could hold labels too.
 
 One column of scores is that of class 1 of two, and must not have the number of another class (`prob_0`). If it has the name of a class
-(`prob_spam`), labels are 0 and 1, or that name and one other.
+(`prob_spam`), labels are 0 and 1, or that name and one other. If it has none, they are 0 and 1, false and true, or no and yes.
 
 In all other cases `label_column` and `columns` name the columns; without a header they are numbers counted from 0.
 """
@@ -136,6 +136,7 @@ def example(names: list[str], rows: Rows, asked: Asked) -> str | None:
     known = {name: values for name, values in known.items() if name not in asked.other_columns and _folded(name) not in _OTHER_NAMES}
     labels = [name for name in names if name == asked.label_column] or [name for name in names if _folded(name) in LABEL_NAMES]
     labels = labels or [name for name, values in known.items() if set(values) <= {0.0, 1.0} and name not in asked.columns]
+    labels = labels or [name for at, name in enumerate(names) if answers([row[at] for row in rows if at < len(row)])]
     fractions = [name for name, values in known.items() if name not in labels and not all(value.is_integer() for value in values)]
     probs = [name for name in fractions if all(0 <= value <= 1 for value in known[name])]
     scores = [name for name in asked.columns if name in names] or probs or fractions
@@ -143,6 +144,13 @@ def example(names: list[str], rows: Rows, asked: Asked) -> str | None:
     chosen = scores if len(scores) == 1 or (scores == probs and together) or asked.columns else ["SCORE"]
     kind = asked.kind or ("probs" if probs else "logits")
     return f"--from {kind} --label-column {shlex.quote(labels[0]) if len(labels) == 1 else 'LABEL'} --columns {shlex.join(chosen)}"
+
+
+def answers(labels: Sequence[str]) -> tuple[str, str] | None:
+    """Names of two classes whose order is clear, false and true or no and yes, in upper or lower case; None if labels are others."""
+    found = sorted(set(labels), key=str.lower)
+    clear = [name.lower() for name in found] in (["false", "true"], ["no", "yes"])
+    return (found[0], found[1]) if clear else None
 
 
 def _numbers(cells: Sequence[str]) -> list[float] | None:

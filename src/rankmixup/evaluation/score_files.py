@@ -6,6 +6,7 @@ columns (`logit_1`, `logit_2`, ...), or else positions counted from 0.
 
 import csv
 import json
+import re
 import shlex
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankmixup.errors import InvalidInput, require
-from rankmixup.evaluation.csv_columns import NAME_LABELS, Asked, Layout, by_name, by_number, example, is_number, listed
+from rankmixup.evaluation.csv_columns import NAME_LABELS, Asked, Layout, answers, by_name, by_number, example, is_number, listed
 from rankmixup.files import read_npz, read_pt, readable, require_fits
 
 KINDS = ("logits", "probs")
@@ -135,6 +136,8 @@ def _read_csv(path: Path, asked: Asked) -> ScoreFile:
         table, texts = _table(file, delimiter, len(first), layout)
         layout = layout or by_number(table, asked)
         class_names = layout.class_names or _two_names(texts, layout.positive)
+        if class_names is None and layout.num_classes == 2:
+            class_names = answers(texts)
         labels = _labels(texts or table[:, layout.label], replace(layout, class_names=class_names)) if asked.labelled else None
         return ScoreFile(table[:, layout.scores], labels, layout.kind, class_names)
 
@@ -157,10 +160,16 @@ def _table(file: TextIO, delimiter: str, width: int, layout: Layout | None) -> t
         try:
             table = np.loadtxt(file, delimiter=delimiter, ndmin=2, quotechar='"', comments=None, converters=converters or None)
         except ValueError as error:
-            raise InvalidInput(f"every row must hold as many numbers; {str(error).split(';')[0].rstrip('.')[:200]}") from error
+            where = re.sub(r"at row (\d+), column (\d+)", _place_of_cell, str(error).split(";")[0].rstrip(".")[:200])
+            raise InvalidInput(f"every row must hold as many numbers; {where}") from error
     require(len(table) > 0, "there must be at least one row of numbers, got none")
     require(table.shape[1] == width, f"the first row must have as many cells as the others, {table.shape[1]}, got {width}")
     return table, texts
+
+
+def _place_of_cell(found: re.Match[str]) -> str:
+    """Numpy counts rows from 0 and columns from 1."""
+    return f"in row {int(found[1]) + 1}, column {found[2]} (both counted from 1, without a header)"
 
 
 def _two_names(labels: list[str], positive: str | None) -> tuple[str, str] | None:
@@ -189,7 +198,9 @@ def _labels(values: list[str] | NDArray[np.float64], layout: Layout) -> NDArray[
 def class_indices(labels: Sequence[str], class_names: Sequence[str] | None) -> NDArray[np.int64]:
     """The position of each label in the class names."""
     if class_names is None:
-        raise InvalidInput(f"labels must be class indices if classes have no names, got {labels[0][:40]!r}")
+        row = next((row for row, label in enumerate(labels) if not is_number(label)), 0)
+        advice = "; a csv file names a class in the column of its scores, such as prob_NAME"
+        raise InvalidInput(f"labels must be class indices if classes have no names, row {row} has {labels[row][:40]!r}{advice}")
     places = {name: place for place, name in enumerate(class_names)}
     for row, label in enumerate(labels):
         require(label in places, f"labels must be class names, row {row} has {label[:40]!r}")

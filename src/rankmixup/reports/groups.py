@@ -258,6 +258,8 @@ def class_tables(name: str, evaluation: Evaluation) -> list[DataTable]:
     columns = ["class", "samples", "accuracy, %", "95 % interval", "mean confidence, %", "overconfidence, points"]
     columns += ["ECE, %", "NLL", "classwise ECE, %"]
     stages = ("before", "after") if evaluation.calibration else ("before",)
+    if not classes:  # of several seeds
+        return []
     return [
         DataTable(
             columns,

@@ -171,13 +171,16 @@ def ood_table(entries: Sequence[ReportEntry]) -> DataTable | None:
 
 
 def metric_notes(entry: ReportEntry) -> list[str]:
-    """What has to be said about the verdicts of one model."""
+    """What has to be said about the numbers of one model."""
+    seeds = len(entry.evaluation.runs)
+    several = f"Tables have means over {seeds} seeds and Student's 95 % interval over them; figures show the samples of all seeds together."
+    notes = [several] if seeds > 1 else []
     mce = (entry.evaluation.metrics["mce"], (entry.after or {}).get("mce"))
     bins = [each.verdict for each in mce if each and each.verdict and each.verdict.startswith("rests on")]
     if not bins:
-        return []
+        return notes
     rule = f"MCE is the gap of a single bin. Where that bin holds fewer than {FEW} samples, its accuracy is too uncertain for a verdict"
-    return [f"{rule}: here MCE {' and, after calibration, '.join(bins)}."]
+    return [*notes, f"{rule}: here MCE {' and, after calibration, '.join(bins)}."]
 
 
 def protocol_table(entries: Sequence[ReportEntry]) -> DataTable:

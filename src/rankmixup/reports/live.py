@@ -41,6 +41,7 @@ class Progress:
     def __init__(self, runs: Path, total: int, grids: Sequence[Grid]):
         self.runs, self.total = runs, total
         self.grids = [grid for grid in grids if grid.cells]
+        self.split = "test" if grids else "validation"  # a sweep selects, which test samples must have no part in
         self.events: Counter[str] = Counter()
         self.working: set[Run] = set()
         self.results: dict[Run, Metrics] = {}
@@ -52,7 +53,7 @@ class Progress:
         self.events[event.kind] += 1
         (self.working.add if event.kind == "started" else self.working.discard)(run)
         if event.kind == "finished":
-            self.results[run] = StoredRun.locate(self.runs, run).result().metrics["test"]
+            self.results[run] = StoredRun.locate(self.runs, run).result().metrics["test" if self.split == "test" else "val"]
 
     def line(self, event: Event) -> str:
         """What happened, as a line."""
@@ -63,8 +64,8 @@ class Progress:
             "waiting": "another command is at it",
         }
         if event.kind == "finished":
-            test = self.results[run]
-            said["finished"] = f"accuracy {100 * test['accuracy']:.1f} %, ECE {100 * test['ece']:.1f} %"
+            found = self.results[run]
+            said["finished"] = f"{self.split} accuracy {100 * found['accuracy']:.1f} %, ECE {100 * found['ece']:.1f} %"
         name = f"{run.method.name} on {run.data.name}, seed {run.seed}, run {run.id}"
         return f"[{self._ended}/{self.total}] {name}: {said[event.kind]}"
 
